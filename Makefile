@@ -1,0 +1,53 @@
+# make demo and make test set up whatever they need; see scripts/setup.sh.
+.PHONY: help setup demo test unit lint type check bench soak format lock clean
+.SILENT:
+
+PYTHON := .venv/bin/python
+CODE := core cli basebackup receiver replayer ddl_capture doctor demo throwaway
+
+help:
+	echo "make demo    the main job, end to end, on throwaway local clusters"
+	echo "make test    lint, types and all tests"
+	echo "make lint | type | unit    one of them alone (unit: tests that need no server)"
+	echo "make bench   speed, side by side with a peer"
+	echo "make soak    long fault runs"
+	echo "make format  let ruff lay out the code"
+	echo "make lock    pin the newest versions in requirements/dev.txt"
+
+setup:
+	scripts/setup.sh
+
+demo: setup
+	.venv/bin/pgrepl demo
+
+test: lint type
+	$(PYTHON) -m pytest
+
+check: test
+
+unit: setup
+	$(PYTHON) -m pytest tests/unit
+
+lint: setup
+	$(PYTHON) -m ruff check --quiet .
+	$(PYTHON) -m ruff format --quiet --check .
+
+type: setup
+	$(PYTHON) -m mypy --no-error-summary
+	$(PYTHON) -m mypy --no-error-summary --check-untyped-defs tests bench
+
+bench: setup
+	for file in bench/bench_*.py; do $(PYTHON) "$$file" || exit 1; done
+
+soak: setup
+	$(PYTHON) -m pytest tests/soak
+
+format: setup
+	$(PYTHON) -m ruff check --fix --quiet .
+	$(PYTHON) -m ruff format --quiet .
+
+lock: setup
+	scripts/lock.sh
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,3 @@
+"""Copy a source into the target at one exact LSN."""
+
+__all__: list[str] = []

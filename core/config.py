@@ -1,0 +1,118 @@
+"""The configuration as the program uses it: frozen values, valid once they exist.
+
+``pgrepl.config_file`` builds it from ``pgrepl.toml``; nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from pgrepl.dsn import Dsn, Endpoint, Side
+from pgrepl.errors import UsageError
+from pgrepl.naming import SchemaTemplate, TableSelection
+
+__all__ = [
+    "BUCKET_COUNT",
+    "CONSISTENCIES",
+    "ON_ERRORS",
+    "Config",
+    "Consistency",
+    "OnError",
+    "ReplayConfig",
+    "SourceConfig",
+    "SparkConfig",
+    "TargetConfig",
+]
+
+#: Tables are hashed into so many buckets for ever, so there can be no more shards than that.
+BUCKET_COUNT = 64
+
+Consistency = Literal["shard", "batch"]
+OnError = Literal["park", "stop"]
+CONSISTENCIES: tuple[str, ...] = get_args(Consistency)
+ON_ERRORS: tuple[str, ...] = get_args(OnError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetConfig:
+    """Section ``[target]``."""
+
+    dsn: Dsn
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The target as a database to connect to."""
+        return Endpoint(Side.TARGET, "target", self.dsn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkConfig:
+    """Section ``[spark]``."""
+
+    master: str = "local[*]"
+    #: Passed through as it is; may hold secrets of the cluster.
+    conf: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayConfig:
+    """Section ``[replay]``."""
+
+    shards: int = 4
+    batch_seconds: int = 30
+    consistency: Consistency = "shard"
+    on_error: OnError = "park"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceConfig:
+    """One section ``[sources.NAME]``."""
+
+    name: str
+    dsn: Dsn
+    slot: str
+    schema: SchemaTemplate
+    selection: TableSelection
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The source as a database to connect to."""
+        return Endpoint(Side.SOURCE, self.name, self.dsn)
+
+    @property
+    def origin(self) -> str:
+        """The replication origin on the target, named like the slot."""
+        return self.slot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A whole ``pgrepl.toml``."""
+
+    path: Path
+    target: TargetConfig
+    spark: SparkConfig
+    replay: ReplayConfig
+    sources: Mapping[str, SourceConfig]
+
+    def source(self, name: str) -> SourceConfig:
+        """Return the source of this name.
+
+        Raises
+        ------
+        UsageError
+            when the configuration has no such source.
+
+        """
+        try:
+            return self.sources[name]
+        except KeyError:
+            known = ", ".join(sorted(self.sources)) or "none"
+            raise UsageError(
+                f'there is no source "{name}" in {self.path}',
+                hint=f"Sources there: {known}.",
+            ) from None

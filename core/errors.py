@@ -1,0 +1,136 @@
+"""Every error that pgrepl reports, with its exit code and its retry policy.
+
+::
+
+    PgreplError                    1   something unforeseen
+     +- UsageError                 2   the command line names what does not exist
+     +- ConfigError               10   pgrepl.toml, or this machine
+     +- SourceError               20   a source database
+     |   +- SourceUnavailable          ... does not answer now, and may later
+     +- TargetError               30   the target database
+     |   +- TargetUnavailable          ... does not answer now, and may later
+     |   +- SchemaVersionError         ... holds a replication schema that is not this version's
+     +- SpoolError                40   the spool, or the replication protocol
+     +- DdlError                  50   captured DDL, or a parked table
+     +- VerifyDifference          60   source and target differ
+     +- AlreadyRunning            75   another process does this already
+
+A message is lower case without a full stop, and names the thing. A hint is a sentence that says
+what to do about it. Neither ever holds a password or a row's value. All errors can be pickled,
+because Spark carries them from a task to the driver: only the message is positional.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+__all__ = [
+    "AlreadyRunning",
+    "ConfigError",
+    "DdlError",
+    "PgreplError",
+    "Retry",
+    "SchemaVersionError",
+    "SourceError",
+    "SourceUnavailable",
+    "SpoolError",
+    "TargetError",
+    "TargetUnavailable",
+    "UsageError",
+    "VerifyDifference",
+]
+
+
+class Retry(Enum):
+    """What a program that runs unattended does after an error."""
+
+    NEVER = "never"  # the same attempt fails the same way
+    MANUAL = "manual"  # a person mends something first
+    TIMED = "timed"  # it passes by itself: try again with a backoff
+
+
+class PgreplError(Exception):
+    """Root of all errors that pgrepl raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+    retry: ClassVar[Retry] = Retry.NEVER
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        """Keep the message as the only positional argument, so that the error can be pickled."""
+        super().__init__(message)
+        self.hint = hint
+
+    @property
+    def message(self) -> str:
+        """The error in one lower-case clause."""
+        return str(self.args[0])
+
+
+class UsageError(PgreplError):
+    """The command line names something that does not exist."""
+
+    exit_code = 2
+
+
+class ConfigError(PgreplError):
+    """The configuration, or this machine, is not fit for what was asked."""
+
+    exit_code = 10
+    retry = Retry.MANUAL
+
+
+class SourceError(PgreplError):
+    """A source database refused or cannot do what was asked."""
+
+    exit_code = 20
+    retry = Retry.MANUAL
+
+
+class SourceUnavailable(SourceError):
+    """A source database does not answer now, and may later."""
+
+    retry = Retry.TIMED
+
+
+class TargetError(PgreplError):
+    """The target database refused or cannot do what was asked."""
+
+    exit_code = 30
+    retry = Retry.MANUAL
+
+
+class TargetUnavailable(TargetError):
+    """The target database does not answer now, and may later."""
+
+    retry = Retry.TIMED
+
+
+class SchemaVersionError(TargetError):
+    """The schema "replication" on the target is not one that this version can use."""
+
+
+class SpoolError(PgreplError):
+    """The spool or the replication protocol holds what must not be there."""
+
+    exit_code = 40
+
+
+class DdlError(PgreplError):
+    """A captured DDL statement or a parked table waits for a person."""
+
+    exit_code = 50
+    retry = Retry.MANUAL
+
+
+class VerifyDifference(PgreplError):
+    """Source and target hold different rows."""
+
+    exit_code = 60
+
+
+class AlreadyRunning(PgreplError):
+    """Another process does this work already."""
+
+    exit_code = 75
+    retry = Retry.TIMED

@@ -1,0 +1,71 @@
+"""Logging, for people and for machines, on standard error.
+
+Modules log through ``logging.getLogger(__name__)``: a lower-case event, and facts in ``extra``.
+For people an event is one line with its facts behind it, ``... key=value``; ``--log-format json``
+makes it one JSON object a line. No fact is ever a secret or a row's value.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+__all__ = ["LogFormat", "configure_logging"]
+
+LogFormat = Literal["text", "json"]
+
+# What every record has; the rest came in by ``extra``.
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def configure_logging(
+    log_format: LogFormat, *, is_verbose: bool, stream: TextIO | None = None
+) -> None:
+    """Send pgrepl's log to a stream, standard error unless given."""
+    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
+    logger = logging.getLogger("pgrepl")
+    logger.handlers = [handler]
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG if is_verbose else logging.INFO)
+
+
+def _facts(record: logging.LogRecord) -> dict[str, Any]:
+    return {key: value for key, value in vars(record).items() if key not in _STANDARD}
+
+
+def _at(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        parts = [_at(record), f"{record.levelname.lower():7}", record.getMessage()]
+        parts += [f"{key}={_quoted(value)}" for key, value in _facts(record).items()]
+        line = " ".join(parts)
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "at": _at(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **_facts(record),
+        }
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str, ensure_ascii=False)
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if " " in text or "\n" in text else text

@@ -1,0 +1,113 @@
+"""The schema ``replication`` on the target, brought up to date by numbered SQL files.
+
+``core/sql/NNNN_what.sql`` run in order, each in one transaction with its row in
+``replication.schema_version``; a file that ran never runs again and is never edited afterwards.
+A schema newer than the newest file, or one that pgrepl did not make, is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import LiteralString, cast
+
+from psycopg.rows import scalar_row
+
+from pgrepl import __version__
+from pgrepl.dsn import Endpoint
+from pgrepl.errors import SchemaVersionError
+from pgrepl.postgres import Connection
+from pgrepl.sqlstate import translated
+
+__all__ = ["Migration", "known_migrations", "migrate", "read_version"]
+
+_FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
+
+#: "pgrepl" in ASCII: the advisory lock that keeps two programs from migrating at once.
+_LOCK_KEY = int.from_bytes(b"pgrepl", "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered step."""
+
+    version: int
+    name: str
+    sql: LiteralString
+
+
+@cache
+def known_migrations() -> tuple[Migration, ...]:
+    """Return the steps this version of pgrepl brings, in order."""
+    steps = []
+    for file in resources.files("pgrepl").joinpath("sql").iterdir():
+        match = _FILE_NAME.fullmatch(file.name)
+        if match is not None:
+            # A file of this package is as literal as a literal in it.
+            text = cast("LiteralString", file.read_text(encoding="utf-8"))
+            steps.append(Migration(int(match[1]), match[2], text))
+    return tuple(sorted(steps, key=lambda step: step.version))
+
+
+def read_version(connection: Connection) -> int | None:
+    """Return the version of the schema, 0 when there is none, None when it is not pgrepl's."""
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        if cursor.execute("select to_regnamespace('replication')").fetchone() is None:
+            return 0
+        table = cursor.execute("select to_regclass('replication.schema_version')").fetchone()
+        if table is None:
+            return None
+        version = cursor.execute(
+            "select coalesce(max(version), 0) from replication.schema_version"
+        ).fetchone()
+        return int(version)
+
+
+def check_version(version: int | None) -> None:
+    """Refuse a schema that this version of pgrepl must not touch.
+
+    Raises
+    ------
+    SchemaVersionError
+        when the schema is newer than pgrepl, or not pgrepl's.
+
+    """
+    if version is None:
+        raise SchemaVersionError(
+            'target: a schema "replication" exists that pgrepl did not make',
+            hint='Rename it: ALTER SCHEMA replication RENAME TO replication_old.',
+        )
+    newest = known_migrations()[-1].version
+    if version > newest:
+        raise SchemaVersionError(
+            f'target: schema "replication" has version {version},'
+            f" pgrepl {__version__} knows versions up to {newest}",
+            hint="Upgrade pgrepl on this machine.",
+        )
+
+
+def migrate(connection: Connection, endpoint: Endpoint) -> int:
+    """Bring the schema up to date and return how many steps that took.
+
+    The connection must be in autocommit mode: each step is a transaction of its own.
+    """
+    with translated(endpoint, 'cannot migrate schema "replication"'):
+        done = 0
+        for step in known_migrations():
+            # Each step locks and looks again, so that programs started at once take turns.
+            with connection.transaction():
+                connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
+                version = read_version(connection)
+                check_version(version)
+                if version is not None and version >= step.version:
+                    continue
+                connection.execute(step.sql)
+                connection.execute(
+                    "insert into replication.schema_version (version, name, pgrepl_version)"
+                    " values (%s, %s, %s)",
+                    (step.version, step.name, __version__),
+                )
+                done += 1
+        return done

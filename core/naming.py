@@ -1,0 +1,174 @@
+"""Which tables are replicated, and the names of their schemas on the target.
+
+Pure functions over names. A pattern is ``schema.table``; ``*`` in either half stands for any run
+of characters, and a backslash before ``.``, ``*`` or ``\\`` takes it literally, as in wal2json.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+__all__ = [
+    "IDENTIFIER_BYTES",
+    "NameClashError",
+    "SchemaTemplate",
+    "TablePattern",
+    "TableSelection",
+    "assign_target_schemas",
+]
+
+#: NAMEDATALEN - 1: PostgreSQL silently cuts longer names.
+IDENTIFIER_BYTES = 63
+
+#: Schemas that belong to pgrepl or to PostgreSQL on every target.
+RESERVED_SCHEMAS = frozenset({"replication", "information_schema", "public"})
+
+_SYSTEM_SCHEMAS = frozenset({"information_schema", "pgrepl"})
+_PLACEHOLDERS = frozenset({"source", "db", "schema"})
+_TOKEN = re.compile(r"\\[.*\\]|[^\\]")
+
+
+class NameClashError(ValueError):
+    """Names that PostgreSQL could not tell apart, or would cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePattern:
+    """One ``schema.table`` pattern of the configuration."""
+
+    text: str
+    #: The schema when the pattern names exactly one, else None.
+    schema: str | None = field(init=False)
+    _schema: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    _table: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Split the pattern at its one unescaped dot."""
+        tokens = _TOKEN.findall(self.text)
+        if "".join(tokens) != self.text or tokens.count(".") != 1:
+            message = f'"{self.text}" is not of the form "schema.table"'
+            raise ValueError(message)
+        dot = tokens.index(".")
+        schema, table = tokens[:dot], tokens[dot + 1 :]
+        if not schema or not table:
+            message = f'"{self.text}" names no schema or no table'
+            raise ValueError(message)
+        literal = None if "*" in schema else "".join(token[-1] for token in schema)
+        object.__setattr__(self, "schema", literal)
+        object.__setattr__(self, "_schema", _compile(schema))
+        object.__setattr__(self, "_table", _compile(table))
+
+    def matches(self, schema: str, table: str) -> bool:
+        """Whether the pattern takes in this table."""
+        return bool(self._schema.fullmatch(schema) and self._table.fullmatch(table))
+
+
+def _compile(tokens: Iterable[str]) -> re.Pattern[str]:
+    parts = (".*" if token == "*" else re.escape(token[-1]) for token in tokens)
+    return re.compile("".join(parts), re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSelection:
+    """The tables of a source that are replicated: included, not excluded, not the system's."""
+
+    include: tuple[TablePattern, ...]
+    exclude: tuple[TablePattern, ...] = ()
+
+    @classmethod
+    def of(cls, include: Iterable[str], exclude: Iterable[str] = ()) -> TableSelection:
+        """Compile patterns given as text."""
+        return cls(tuple(map(TablePattern, include)), tuple(map(TablePattern, exclude)))
+
+    def matches(self, schema: str, table: str) -> bool:
+        """Whether this table is replicated."""
+        if schema in _SYSTEM_SCHEMAS or schema.startswith("pg_"):
+            return False
+        if any(pattern.matches(schema, table) for pattern in self.exclude):
+            return False
+        return any(pattern.matches(schema, table) for pattern in self.include)
+
+    @property
+    def schemas(self) -> frozenset[str] | None:
+        """The schemas the patterns name, or None when only the source knows them."""
+        names = [pattern.schema for pattern in self.include]
+        return None if None in names else frozenset(name for name in names if name is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaTemplate:
+    """How a source's schema is named on the target, e.g. ``{db}_{schema}``."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        """Refuse anything but the three placeholders."""
+        try:
+            parts = list(string.Formatter().parse(self.text))
+        except ValueError as exc:
+            message = f'"{self.text}" has unbalanced braces'
+            raise ValueError(message) from exc
+        for _, placeholder, spec, conversion in parts:
+            if placeholder is None:
+                continue
+            if placeholder not in _PLACEHOLDERS or spec or conversion:
+                message = f'"{{{placeholder}}}" is none of {{source}}, {{db}}, {{schema}}'
+                raise ValueError(message)
+        if not self.text:
+            message = "must not be empty"
+            raise ValueError(message)
+
+    @property
+    def names_schema(self) -> bool:
+        """Whether different source schemas get different names."""
+        return any(part[1] == "schema" for part in string.Formatter().parse(self.text))
+
+    def target_schema(self, *, source: str, db: str, schema: str) -> str:
+        """Return the target schema for one schema of a source."""
+        return self.text.format(source=source, db=db, schema=schema)
+
+
+def assign_target_schemas(
+    names: Iterable[tuple[str, str, SchemaTemplate, Iterable[str]]],
+) -> Mapping[tuple[str, str], str]:
+    """Map every (source, schema) to its target schema.
+
+    ``names`` holds for each source its name, database, template and schemas.
+
+    Raises
+    ------
+    NameClashError
+        when two source schemas share a target schema, or a name cannot be PostgreSQL's.
+
+    """
+    assigned: dict[tuple[str, str], str] = {}
+    taken: dict[str, tuple[str, str]] = {}
+    for source, db, template, schemas in names:
+        for schema in sorted(schemas):
+            target = template.target_schema(source=source, db=db, schema=schema)
+            here = f'schema "{schema}" of source "{source}"'
+            check_target_schema(target, here)
+            if target in taken:
+                other_source, other_schema = taken[target]
+                message = (
+                    f'{here} and schema "{other_schema}" of source "{other_source}"'
+                    f' would both become "{target}"'
+                )
+                raise NameClashError(message)
+            taken[target] = (source, schema)
+            assigned[source, schema] = target
+    return assigned
+
+
+def check_target_schema(target: str, whose: str) -> None:
+    """Refuse a target schema that PostgreSQL would cut, or that is somebody else's."""
+    length = len(target.encode())
+    if length > IDENTIFIER_BYTES:
+        message = f'{whose} would become "{target}": {length} bytes, the limit is 63'
+        raise NameClashError(message)
+    if target in RESERVED_SCHEMAS or target.startswith("pg_"):
+        message = f'{whose} would become "{target}", which is reserved on the target'
+        raise NameClashError(message)

@@ -1,0 +1,95 @@
+"""The only place that opens connections.
+
+Every session prints values the same way whatever ``ALTER ROLE`` or ``ALTER DATABASE`` set: the
+output settings below are what "as PostgreSQL printed it" means in pgrepl. TLS, passwords and
+service files are libpq's business.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.adapt import Dumper, Loader
+from psycopg.conninfo import make_conninfo
+
+from pgrepl.dsn import Endpoint
+from pgrepl.lsn import Lsn
+from pgrepl.sqlstate import translated
+
+__all__ = ["CONNECT_TIMEOUT_S", "Connection", "conninfo", "connect"]
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+#: A server that does not answer within this time counts as dead, unless the DSN says otherwise.
+CONNECT_TIMEOUT_S = 10
+
+_PINNED = {
+    "datestyle": "ISO,YMD",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "timezone": "UTC",
+    "lc_monetary": "C",
+    "search_path": "pg_catalog",
+    "client_min_messages": "warning",
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+}
+
+# A peer that vanished without a word is noticed after about a minute.
+_KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+
+_PG_LSN_OID = 3220
+
+
+class _LsnLoader(Loader):
+    def load(self, data: Any) -> Lsn:  # noqa: ANN401  psycopg hands over any kind of buffer
+        return Lsn.parse(bytes(data).decode())
+
+
+class _LsnDumper(Dumper):
+    oid = _PG_LSN_OID
+
+    def dump(self, obj: Lsn) -> bytes:
+        return str(obj).encode()
+
+
+def conninfo(endpoint: Endpoint, stage: str, *, is_replication: bool = False) -> str:
+    """Return the endpoint's conninfo with pgrepl's settings in it. It may hold a password."""
+    dsn = endpoint.dsn
+    pinned = " ".join(f"-c {name}={value}" for name, value in _PINNED.items())
+    given = {key: dsn.parameter(key) for key in ("connect_timeout", *_KEEPALIVES)}
+    defaults: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, **_KEEPALIVES}
+    settings = {key: value for key, value in defaults.items() if given[key] is None}
+    if is_replication:
+        settings["replication"] = "database"
+    return make_conninfo(
+        dsn.text,
+        application_name=f"pgrepl-{stage}",
+        client_encoding="UTF8",
+        # The last setting of a name wins: ours.
+        options=" ".join(filter(None, (dsn.parameter("options"), pinned))),
+        **settings,
+    )
+
+
+def connect(
+    endpoint: Endpoint, stage: str, *, autocommit: bool = True, is_replication: bool = False
+) -> Connection:
+    """Open a session whose ``application_name`` is ``pgrepl-STAGE``.
+
+    Raises
+    ------
+    SourceError, TargetError
+        by which side the endpoint is, naming what is wrong.
+
+    """
+    with translated(endpoint, "cannot connect"):
+        connection = psycopg.connect(
+            conninfo(endpoint, stage, is_replication=is_replication), autocommit=autocommit
+        )
+    connection.adapters.register_loader(_PG_LSN_OID, _LsnLoader)
+    connection.adapters.register_dumper(Lsn, _LsnDumper)
+    return connection

@@ -1,0 +1,3 @@
+"""Apply the spool to the target tables, sharded, through Spark."""
+
+__all__: list[str] = []

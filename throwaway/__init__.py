@@ -1,0 +1,9 @@
+"""Throwaway PostgreSQL clusters for tests, the demo and benchmarks.
+
+Real servers in temporary folders, on free ports, never as root, gone when their owner is gone.
+"""
+
+from pgrepl.throwaway.binaries import ServerBinaries, find_binaries
+from pgrepl.throwaway.cluster import Cluster
+
+__all__ = ["Cluster", "ServerBinaries", "find_binaries"]

@@ -1,0 +1,237 @@
+"""One throwaway PostgreSQL server.
+
+A small process of its own, the reaper, waits for the end of a pipe that only the cluster's owner
+holds open. Whatever ends the owner, a ``close()``, Ctrl-C or ``kill -9``, closes the pipe; then the
+reaper stops the server and removes its folder. There is no other way of cleaning up, so the one
+that matters after a crash is the one that every test runs.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from psycopg.conninfo import make_conninfo
+
+from pgrepl.errors import ConfigError
+from pgrepl.throwaway.binaries import ServerBinaries, find_binaries
+from pgrepl.throwaway.unprivileged import Account, server_account
+
+__all__ = ["LOGICAL_DECODING", "Cluster"]
+
+#: What a server needs to be a source.
+LOGICAL_DECODING: Mapping[str, str] = {
+    "wal_level": "logical",
+    "max_wal_senders": "20",
+    "max_replication_slots": "20",
+    # A list of names, not one quoted string. Servers before 15.19 do not know the setting.
+    "output_plugin_libraries": "pgoutput, test_decoding, wal2json",
+}
+
+# Nobody misses the data of a throwaway cluster after a power cut.
+_FAST = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "100",
+    "shared_buffers": "64MB",
+    "logging_collector": "off",
+    "log_min_messages": "warning",
+}
+
+_REAPER = """
+cat >/dev/null
+"$1" stop -D "$2/data" -m immediate -s -t 60 >/dev/null 2>&1
+tries=0
+until rm -rf "$2" 2>/dev/null || [ $tries -ge 50 ]; do tries=$((tries + 1)); sleep 0.1; done
+"""
+
+# sockaddr_un holds 108 bytes; the socket's own name takes up to 15 of them.
+_SOCKET_DIR_BYTES = 90
+_START_TRIES = 5
+
+
+class Cluster:
+    """A server in a temporary folder. Use it as a context manager, or ``close()`` it."""
+
+    def __init__(
+        self,
+        *,
+        settings: Mapping[str, str] = LOGICAL_DECODING,
+        binaries: ServerBinaries | None = None,
+    ) -> None:
+        """Initialise and start the server."""
+        self.binaries = binaries if binaries is not None else find_binaries()
+        self.port = 0
+        self._account = server_account()
+        self._folder = _make_folder(self._account)
+        self._reaper = self._start_reaper()
+        try:
+            self._initialise()
+            self.configure({**_FAST, **settings})
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """Return the running server."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop and remove it."""
+        self.close()
+
+    @property
+    def data(self) -> Path:
+        """The server's data directory."""
+        return self._folder / "data"
+
+    @property
+    def log(self) -> Path:
+        """The server's log file."""
+        return self._folder / "log"
+
+    @property
+    def socket_dir(self) -> Path:
+        """The folder of the Unix socket; only the owner and root can enter it."""
+        return self._folder
+
+    def dsn(self, dbname: str = "postgres", **parameters: str | int) -> str:
+        """Return a conninfo: as the superuser over the Unix socket unless told otherwise."""
+        given = {"host": str(self.socket_dir), "user": "postgres", **parameters}
+        return make_conninfo(dbname=dbname, port=self.port, **given)
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Add settings to ``postgresql.conf``; they hold from the next start or reload on."""
+        lines = [
+            # A list setting must stay a list: each name quoted on its own, or not at all.
+            f"{name} = {value if name == 'output_plugin_libraries' else _quote(value)}\n"
+            for name, value in settings.items()
+            if name in self.binaries.settings
+        ]
+        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.writelines(lines)
+
+    def start(self) -> None:
+        """Start the server, on a free port the first time."""
+        if self.port:
+            self._pg_ctl_start()
+            return
+        for attempt in range(_START_TRIES):
+            # Another program may take the port between our look and the server's start.
+            self.port = _free_port()
+            try:
+                self._pg_ctl_start()
+            except ConfigError:
+                if attempt == _START_TRIES - 1 or "could not bind" not in self._log_tail():
+                    raise
+            else:
+                return
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop the server and keep its folder; mode ``immediate`` is a crash."""
+        self._run("pg_ctl", "stop", "-D", self.data, "-m", mode, "-s", "-w")
+
+    def restart(self, mode: str = "fast") -> None:
+        """Stop and start the server on the same port."""
+        self.stop(mode)
+        self.start()
+
+    def close(self) -> None:
+        """Stop the server and remove everything of it. Closing twice does nothing."""
+        if self._reaper.stdin is not None and not self._reaper.stdin.closed:
+            self._reaper.stdin.close()
+        self._reaper.wait()
+
+    def _initialise(self) -> None:
+        self._run(
+            "initdb",
+            *("-D", self.data, "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"),
+            *("--auth-local=trust", "--auth-host=scram-sha-256"),
+        )
+
+    def _pg_ctl_start(self) -> None:
+        options = (
+            f"-c port={self.port} -c listen_addresses=127.0.0.1"
+            f" -c unix_socket_directories={self.socket_dir}"
+        )
+        self._run(
+            "pg_ctl", "start", "-D", self.data, "-l", self.log, "-s", "-w", "-t", "60", "-o", options
+        )
+
+    def _start_reaper(self) -> subprocess.Popen[bytes]:
+        pg_ctl = str(self.binaries.program("pg_ctl"))
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _REAPER, "pgrepl-reaper", pg_ctl, str(self._folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,  # Ctrl-C is for the owner, not for the one who tidies up
+            **self._account.subprocess_user,
+        )
+
+    def _run(self, program: str, *arguments: str | Path) -> None:
+        # Output goes to a file, not to a pipe: the server would keep a pipe open for ever.
+        output = self._folder / "output"
+        with output.open("wb") as sink:
+            done = subprocess.run(
+                [self.binaries.program(program), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                cwd="/",
+                env=_environment(),
+                check=False,
+                **self._account.subprocess_user,
+            )
+        if done.returncode != 0:
+            said = output.read_text(errors="replace").strip()
+            raise ConfigError(
+                f"{program} of a throwaway cluster failed as user {self._account.name}",
+                hint=f"{program} said: {said}\n{self._log_tail()}".strip(),
+            )
+
+    def _log_tail(self) -> str:
+        with suppress(FileNotFoundError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-10:])
+        return ""
+
+
+def _make_folder(account: Account) -> Path:
+    # Root's TMPDIR may be closed to the server's account, and a long one has no room for a socket.
+    wanted = tempfile.gettempdir()
+    if os.geteuid() == 0 or len(os.fsencode(wanted)) > _SOCKET_DIR_BYTES - len("/pgrepl-12345678"):
+        wanted = "/tmp"  # noqa: S108  mkdtemp makes a private folder in it
+    folder = Path(tempfile.mkdtemp(prefix="pgrepl-", dir=wanted))
+    account.own(folder)
+    return folder
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment without what would make libpq or the server do something else."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_"))}
+    return {**kept, "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _quote(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
