@@ -1,0 +1,3 @@
+"""The command line: one module per command; the only place that assembles, prints and exits."""
+
+__all__: list[str] = []

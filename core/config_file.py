@@ -148,7 +148,7 @@ def _read_replay(section: Section) -> ReplayConfig:
 
 def _read_sources(section: Section) -> Mapping[str, SourceConfig]:
     sources = {}
-    for name in section.keys():
+    for name in section.names():
         part = section.section(name)
         if not _SOURCE_NAME.fullmatch(name):
             part.problem("", "a source's name is a lower-case letter, then letters, digits or _")

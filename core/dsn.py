@@ -81,6 +81,11 @@ class Dsn:
         shown = {k: MASK if k in _SECRET_KEYS else v for k, v in self.parameters.items()}
         return make_conninfo(**shown)
 
+    def for_another_user(self) -> str:
+        """Return the way to the database without user and secrets, for a superuser's psql."""
+        personal = _SECRET_KEYS | {"user", "passfile", "options", "application_name"}
+        return make_conninfo(**{k: v for k, v in self.parameters.items() if k not in personal})
+
     def __str__(self) -> str:
         """Return where it leads: host, port, database and user, never a secret."""
         parameters = self.parameters

@@ -14,6 +14,7 @@
      +- DdlError                  50   captured DDL, or a parked table
      +- VerifyDifference          60   source and target differ
      +- AlreadyRunning            75   another process does this already
+     +- Interrupted              130   Ctrl-C
 
 A message is lower case without a full stop, and names the thing. A hint is a sentence that says
 what to do about it. Neither ever holds a password or a row's value. All errors can be pickled,
@@ -29,6 +30,7 @@ __all__ = [
     "AlreadyRunning",
     "ConfigError",
     "DdlError",
+    "Interrupted",
     "PgreplError",
     "Retry",
     "SchemaVersionError",
@@ -134,3 +136,9 @@ class AlreadyRunning(PgreplError):
 
     exit_code = 75
     retry = Retry.TIMED
+
+
+class Interrupted(PgreplError):
+    """A person pressed Ctrl-C; the code is what shells expect, 128 + SIGINT."""
+
+    exit_code = 130

@@ -11,14 +11,13 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import LiteralString, cast
-
-from psycopg.rows import scalar_row
+from typing import LiteralString
 
 from pgrepl import __version__
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import SchemaVersionError
 from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
 from pgrepl.sqlstate import translated
 
 __all__ = ["Migration", "known_migrations", "migrate", "read_version"]
@@ -45,24 +44,23 @@ def known_migrations() -> tuple[Migration, ...]:
     for file in resources.files("pgrepl").joinpath("sql").iterdir():
         match = _FILE_NAME.fullmatch(file.name)
         if match is not None:
-            # A file of this package is as literal as a literal in it.
-            text = cast("LiteralString", file.read_text(encoding="utf-8"))
-            steps.append(Migration(int(match[1]), match[2], text))
+            name = file.name.removesuffix(".sql")
+            steps.append(Migration(int(match[1]), match[2], load_query("pgrepl", name)))
     return tuple(sorted(steps, key=lambda step: step.version))
 
 
 def read_version(connection: Connection) -> int | None:
     """Return the version of the schema, 0 when there is none, None when it is not pgrepl's."""
-    with connection.cursor(row_factory=scalar_row) as cursor:
-        if cursor.execute("select to_regnamespace('replication')").fetchone() is None:
-            return 0
-        table = cursor.execute("select to_regclass('replication.schema_version')").fetchone()
-        if table is None:
-            return None
-        version = cursor.execute(
-            "select coalesce(max(version), 0) from replication.schema_version"
-        ).fetchone()
-        return int(version)
+    ((has_schema, has_table),) = connection.execute(
+        "select to_regnamespace('replication') is not null,"
+        " to_regclass('replication.schema_version') is not null"
+    ).fetchall()
+    if not has_table:
+        return None if has_schema else 0
+    ((version,),) = connection.execute(
+        "select coalesce(max(version), 0) from replication.schema_version"
+    ).fetchall()
+    return int(version)
 
 
 def check_version(version: int | None) -> None:
@@ -77,7 +75,7 @@ def check_version(version: int | None) -> None:
     if version is None:
         raise SchemaVersionError(
             'target: a schema "replication" exists that pgrepl did not make',
-            hint='Rename it: ALTER SCHEMA replication RENAME TO replication_old.',
+            hint="Rename it: ALTER SCHEMA replication RENAME TO replication_old.",
         )
     newest = known_migrations()[-1].version
     if version > newest:

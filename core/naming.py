@@ -1,7 +1,7 @@
-"""Which tables are replicated, and the names of their schemas on the target.
+r"""Which tables are replicated, and the names of their schemas on the target.
 
 Pure functions over names. A pattern is ``schema.table``; ``*`` in either half stands for any run
-of characters, and a backslash before ``.``, ``*`` or ``\\`` takes it literally, as in wal2json.
+of characters, and a backslash before ``.``, ``*`` or ``\`` takes it literally, as in wal2json.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TablePattern:
 
 
 def _compile(tokens: Iterable[str]) -> re.Pattern[str]:
-    parts = (".*" if token == "*" else re.escape(token[-1]) for token in tokens)
+    parts = (".*" if part == "*" else re.escape(part[-1]) for part in tokens)
     return re.compile("".join(parts), re.DOTALL)
 
 

@@ -17,7 +17,7 @@ from pgrepl.dsn import Endpoint
 from pgrepl.lsn import Lsn
 from pgrepl.sqlstate import translated
 
-__all__ = ["CONNECT_TIMEOUT_S", "Connection", "conninfo", "connect"]
+__all__ = ["CONNECT_TIMEOUT_S", "Connection", "connect", "conninfo"]
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

@@ -52,7 +52,7 @@ class Section:
         """Note a mistake at a key of this section."""
         self._problems.add(".".join(filter(None, (self._path, key))), reason)
 
-    def keys(self) -> Iterable[str]:
+    def names(self) -> Iterable[str]:
         """Return the keys that are there."""
         return tuple(self._table)
 

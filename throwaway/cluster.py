@@ -18,7 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psycopg
 from psycopg.conninfo import make_conninfo
+from psycopg.sql import SQL, Identifier
 
 from pgrepl.errors import ConfigError
 from pgrepl.throwaway.binaries import ServerBinaries, find_binaries
@@ -31,7 +33,8 @@ LOGICAL_DECODING: Mapping[str, str] = {
     "wal_level": "logical",
     "max_wal_senders": "20",
     "max_replication_slots": "20",
-    # A list of names, not one quoted string. Servers before 15.19 do not know the setting.
+    # In postgresql.conf one quoted text is a list; in ALTER SYSTEM it would be a single name.
+    # Servers before 15.19 do not know the setting.
     "output_plugin_libraries": "pgoutput, test_decoding, wal2json",
 }
 
@@ -108,16 +111,23 @@ class Cluster:
         """The folder of the Unix socket; only the owner and root can enter it."""
         return self._folder
 
-    def dsn(self, dbname: str = "postgres", **parameters: str | int) -> str:
+    def dsn(self, dbname: str = "postgres", **parameters: str) -> str:
         """Return a conninfo: as the superuser over the Unix socket unless told otherwise."""
         given = {"host": str(self.socket_dir), "user": "postgres", **parameters}
-        return make_conninfo(dbname=dbname, port=self.port, **given)
+        return make_conninfo(dbname=dbname, port=str(self.port), **given)
+
+    def create_database(self, name: str, *, template: str = "template1") -> None:
+        """Make a database, a copy of the template with all its tables and rows."""
+        statement = SQL("create database {} template {}").format(
+            Identifier(name), Identifier(template)
+        )
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            connection.execute(statement)
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Add settings to ``postgresql.conf``; they hold from the next start or reload on."""
         lines = [
-            # A list setting must stay a list: each name quoted on its own, or not at all.
-            f"{name} = {value if name == 'output_plugin_libraries' else _quote(value)}\n"
+            f"{name} = {_quote(value)}\n"
             for name, value in settings.items()
             if name in self.binaries.settings
         ]
@@ -168,7 +178,18 @@ class Cluster:
             f" -c unix_socket_directories={self.socket_dir}"
         )
         self._run(
-            "pg_ctl", "start", "-D", self.data, "-l", self.log, "-s", "-w", "-t", "60", "-o", options
+            "pg_ctl",
+            "start",
+            "-D",
+            self.data,
+            "-l",
+            self.log,
+            "-s",
+            "-w",
+            "-t",
+            "60",
+            "-o",
+            options,
         )
 
     def _start_reaper(self) -> subprocess.Popen[bytes]:

@@ -1,0 +1,86 @@
+"""``pgrepl config check`` and ``pgrepl config show``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.output import print_json
+
+if TYPE_CHECKING:
+    from pgrepl.config import Config
+
+__all__ = ["check", "show"]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def check(invocation: Invocation, *, json_output: JsonOption = False) -> None:
+    """Read the configuration and report every mistake in it. Connects to nothing."""
+    config = invocation.load_config()
+    if json_output:
+        print_json({"path": str(config.path), "sources": sorted(config.sources)})
+    else:
+        names = ", ".join(config.sources) or "none"
+        typer.echo(f"{config.path}: no mistakes; sources: {names}")
+
+
+def show(invocation: Invocation, *, json_output: JsonOption = False) -> None:
+    """Print the configuration with every default filled in and every secret masked."""
+    config = invocation.load_config()
+    if json_output:
+        print_json(_masked(config))
+    else:
+        typer.echo(f"# {config.path}")
+        for section, values in _masked(config).items():
+            _print_section(section, values)
+
+
+def _masked(config: Config) -> dict[str, dict[str, Any]]:
+    from pgrepl.dsn import MASK
+
+    # What Spark itself redacts in its UI.
+    words = ("secret", "password", "token", "access.key", "accesskey", "credential")
+    conf = {
+        key: MASK if any(word in key.lower() for word in words) else value
+        for key, value in config.spark.conf.items()
+    }
+    replay = config.replay
+    return {
+        "target": {"dsn": config.target.dsn.masked()},
+        "spark": {"master": config.spark.master, "conf": conf},
+        "replay": {
+            "shards": replay.shards,
+            "batch_seconds": replay.batch_seconds,
+            "consistency": replay.consistency,
+            "on_error": replay.on_error,
+        },
+        "sources": {
+            source.name: {
+                "dsn": source.dsn.masked(),
+                "slot": source.slot,
+                "schema": source.schema.text,
+                "tables": [pattern.text for pattern in source.selection.include],
+                "exclude": [pattern.text for pattern in source.selection.exclude],
+            }
+            for source in config.sources.values()
+        },
+    }
+
+
+def _print_section(path: str, values: dict[str, Any]) -> None:
+    """Print a section as TOML; JSON's texts, numbers and lists are TOML's too."""
+    if path == "sources":
+        for name, source in values.items():
+            _print_section(f"sources.{name}", source)
+        return
+    typer.echo(f"\n[{path}]")
+    for key, value in values.items():
+        if isinstance(value, dict):
+            inner = ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items())
+            typer.echo(f"{key} = {{{inner}}}")
+        else:
+            typer.echo(f"{key} = {json.dumps(value, ensure_ascii=False)}")

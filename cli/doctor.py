@@ -1,0 +1,133 @@
+"""``pgrepl doctor``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.output import is_terminal, print_json
+
+if TYPE_CHECKING:
+    from pgrepl.doctor import Examination, Finding, Remedy
+
+__all__ = ["doctor"]
+
+_COLOURS = {"ok": "green", "warning": "yellow", "failure": "red", "skipped": "dim"}
+
+
+def doctor(
+    invocation: Invocation,
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCE]...",
+            help="Sources to examine; all of them without a name.",
+            autocompletion=complete_source,
+        ),
+    ] = None,
+    *,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    sql_output: Annotated[
+        bool, typer.Option("--sql", help="Print only the commands that mend failures, for psql.")
+    ] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Run a small Spark job to try Spark.")
+    ] = True,
+) -> None:
+    """Check everything that would later fail or silently lose data.
+
+    Examines the sources, the target and this machine in one pass and changes nothing. Exits 0 when
+    all is well, 20 when a source failed, 30 for the target, 10 for this machine; warnings do not
+    fail.
+    """
+    from pgrepl.doctor import examine, exit_code, psql_script
+
+    config = invocation.load_config()
+    names = sources or list(config.sources)
+    chosen = [config.source(name) for name in dict.fromkeys(names)]
+    examinations = examine(config, chosen, os.environ, spark=spark)
+    code = exit_code(examinations)
+    if sql_output:
+        typer.echo(psql_script(examinations), nl=False)
+    elif json_output:
+        print_json({"exit_code": code, "examinations": [_as_json(e) for e in examinations]})
+    elif is_terminal():
+        _print_table(examinations)
+    else:
+        _print_lines(examinations)
+    raise typer.Exit(code)
+
+
+def _as_json(examination: Examination) -> dict[str, Any]:
+    return {
+        "area": examination.area.value,
+        "name": examination.name,
+        "findings": [
+            {
+                "check": finding.check,
+                "status": finding.status.value,
+                "message": finding.message,
+                "objects": list(finding.objects),
+                "sql": list(finding.remedy.sql) if finding.remedy else [],
+                "shell": list(finding.remedy.shell) if finding.remedy else [],
+                "then": finding.remedy.then if finding.remedy else None,
+            }
+            for finding in examination.findings
+        ],
+    }
+
+
+def _print_lines(examinations: Sequence[Examination]) -> None:
+    """Print a line a finding, its remedy indented below: to be read in a log, or grepped."""
+    for examination in examinations:
+        title = examination.title
+        for finding in examination.findings:
+            typer.echo(f"{finding.status.value:8} {title:14} {finding.check:22} {finding.message}")
+            for line in _remedy_lines(finding):
+                typer.echo(f"{'':8} {line}")
+    typer.echo(_summary(examinations))
+
+
+def _print_table(examinations: Sequence[Examination]) -> None:
+    from rich.console import Console, Group
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    for examination in examinations:
+        table = Table(title=examination.title, title_justify="left", expand=True, box=None)
+        table.add_column("", no_wrap=True)
+        table.add_column("check", no_wrap=True)
+        table.add_column("finding", ratio=1)
+        for finding in examination.findings:
+            status = finding.status.value
+            parts = [Text(finding.message)]
+            parts += [Text(line, style="cyan") for line in _remedy_lines(finding)]
+            table.add_row(Text(status, style=_COLOURS[status]), finding.check, Group(*parts))
+        console.print(table)
+        console.print()
+    console.print(_summary(examinations), highlight=False)
+
+
+def _remedy_lines(finding: Finding) -> list[str]:
+    remedy: Remedy | None = finding.remedy
+    if remedy is None:
+        return []
+    lines = [f"sql:   {statement};" for statement in remedy.sql]
+    lines += [f"shell: {command}" for command in remedy.shell]
+    if remedy.then is not None:
+        lines.append(f"then:  {remedy.then}")
+    return lines
+
+
+def _summary(examinations: Sequence[Examination]) -> str:
+    counts: dict[str, int] = {}
+    for examination in examinations:
+        for finding in examination.findings:
+            counts[finding.status.value] = counts.get(finding.status.value, 0) + 1
+    order = ("ok", "warning", "failure", "skipped")
+    return ", ".join(f"{counts[status]} {status}" for status in order if status in counts)

@@ -1,0 +1,2 @@
+-- An empty warehouse with a role that may do nothing yet.
+create role pgrepl login;

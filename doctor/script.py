@@ -1,0 +1,51 @@
+"""The commands that mend every failure, as one script for psql."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pgrepl.doctor.finding import Examination, Finding, Status
+
+__all__ = ["psql_script"]
+
+_HEADER = """\
+-- Made by pgrepl doctor --sql. Run it as a superuser of each server, for example:
+--   pgrepl doctor --sql | psql -X -v ON_ERROR_STOP=1 -U postgres -d postgres
+"""
+
+
+def psql_script(examinations: Iterable[Examination]) -> str:
+    """Return a script that mends what failed; the rest is in its comments."""
+    parts = [line for examination in examinations for line in _section(examination)]
+    return _HEADER + "\n".join(parts) + "\n" if parts else "-- Nothing to mend.\n"
+
+
+def _section(examination: Examination) -> Iterator[str]:
+    failures = [f for f in examination.findings if f.status is Status.FAILURE]
+    if not failures:
+        return
+    yield f"\n-- {examination.title}"
+    if any(finding.remedy and finding.remedy.sql for finding in failures):
+        # Keep the user that psql was started with; go to this server and database.
+        quoted = (examination.psql_conninfo or "").replace("\\", "\\\\").replace("'", "''")
+        yield f"\\connect -reuse-previous=on '{quoted}'"
+        # A remedy that waits for a lock makes everybody behind it wait too.
+        yield "SET lock_timeout = '10s';"
+    for finding in failures:
+        yield from _commands(finding)
+
+
+def _commands(finding: Finding) -> Iterator[str]:
+    yield _comment(f"{finding.check}: {finding.message}")
+    remedy = finding.remedy
+    if remedy is None:
+        return
+    yield from (f"{statement};" for statement in remedy.sql)
+    yield from (_comment(f"in a shell: {command}") for command in remedy.shell)
+    if remedy.then is not None:
+        yield _comment(f"then: {remedy.then}")
+
+
+def _comment(text: str) -> str:
+    """Keep a text within one comment, whatever a table's name holds."""
+    return "-- " + " ".join(text.splitlines())

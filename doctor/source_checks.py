@@ -1,0 +1,326 @@
+"""Judge a source server. Every function is pure: facts in, a finding out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg.sql import SQL, Composed, Identifier, Literal
+
+from pgrepl.config import SourceConfig
+from pgrepl.doctor.finding import Finding, Remedy, Status, listed
+from pgrepl.doctor.plugin_probe import PATIENCE_S, PLUGIN, PluginState, Probe
+from pgrepl.doctor.settings_list import split_list
+from pgrepl.doctor.source_facts import SourceFacts, SourceServer, SourceSlot, Writer
+
+__all__ = ["MINIMUM_VERSION", "check_server", "check_version", "is_probe_possible"]
+
+#: The oldest server that the tests run on.
+MINIMUM_VERSION = 150000
+
+_RESTART = "restart the server"
+_RELOAD = SQL("SELECT pg_reload_conf()")
+_MB = 1024 * 1024
+#: A slot that may hold less than this is lost in a short outage of the receiver.
+_LITTLE_WAL_MB = 1024
+
+
+def check_server(
+    source: SourceConfig, facts: SourceFacts, probe: Probe | None, writers: Sequence[Writer]
+) -> list[Finding]:
+    """Run every check of the server; ``probe`` is None when it was not possible."""
+    server = facts.server
+    return [
+        check_version(server.version_num),
+        check_primary(server),
+        check_wal_level(server),
+        check_replication_privilege(server),
+        check_slots(server, facts.slot),
+        check_wal_senders(server),
+        check_plugin_allowed(server),
+        check_plugin(server, probe),
+        check_special_floats(facts, probe),
+        check_writers(facts.slot, probe, writers),
+        check_slot(source.slot, server, facts.slot),
+        check_wal_keep_size(server),
+        check_encoding(server),
+        check_large_objects(server),
+    ]
+
+
+def is_probe_possible(facts: SourceFacts) -> bool:
+    """Whether the server is ready for the plugin to be tried."""
+    server = facts.server
+    return (
+        server.may_replicate
+        and not server.is_standby
+        and server.wal_level == "logical"
+        and server.used_slots < server.max_slots
+    )
+
+
+def check_version(version_num: int) -> Finding:
+    """Both sides: a version that pgrepl is tested with."""
+    shown = f"{version_num // 10000}.{version_num % 10000}"
+    if version_num >= MINIMUM_VERSION:
+        return Finding.ok("version", f"PostgreSQL {shown}")
+    return Finding(
+        "version",
+        Status.FAILURE,
+        f"PostgreSQL {shown} is too old; pgrepl needs 15 or newer",
+        Remedy(then="upgrade the server with pg_upgrade"),
+    )
+
+
+def check_primary(server: SourceServer) -> Finding:
+    """A standby shows snapshots that are not exact, and has no slots before version 16."""
+    if not server.is_standby:
+        return Finding.ok("primary", "is a primary")
+    return Finding(
+        "primary",
+        Status.FAILURE,
+        "is a standby, whose snapshots are not exact",
+        Remedy(then="name the primary in the DSN, with target_session_attrs=read-write"),
+    )
+
+
+def check_wal_level(server: SourceServer) -> Finding:
+    """Logical decoding needs its information in the WAL."""
+    if server.wal_level == "logical":
+        return Finding.ok("wal-level", 'wal_level is "logical"')
+    return Finding(
+        "wal-level",
+        Status.FAILURE,
+        f'wal_level is "{server.wal_level}"; only "logical" can be decoded',
+        Remedy.of(SQL("ALTER SYSTEM SET wal_level = logical"), then=_RESTART),
+    )
+
+
+def check_replication_privilege(server: SourceServer) -> Finding:
+    """Slots are for roles with REPLICATION."""
+    if server.may_replicate:
+        return Finding.ok("replication-privilege", f'role "{server.role}" may replicate')
+    return Finding(
+        "replication-privilege",
+        Status.FAILURE,
+        f'role "{server.role}" has no REPLICATION',
+        Remedy.of(SQL("ALTER ROLE {} REPLICATION").format(Identifier(server.role))),
+    )
+
+
+def check_slots(server: SourceServer, slot: SourceSlot | None) -> Finding:
+    """One slot for us, unless we have it already."""
+    free = server.max_slots - server.used_slots
+    if slot is not None or free > 0:
+        return Finding.ok("slots", f"{free} of {server.max_slots} replication slots are free")
+    return Finding(
+        "slots",
+        Status.FAILURE,
+        f"all {server.max_slots} replication slots are in use",
+        Remedy.of(
+            SQL("ALTER SYSTEM SET max_replication_slots = {}").format(
+                Literal(server.max_slots + 10)
+            ),
+            then=_RESTART,
+        ),
+    )
+
+
+def check_wal_senders(server: SourceServer) -> Finding:
+    """One for the receiver."""
+    free = server.max_wal_senders - server.used_wal_senders
+    if free > 0:
+        return Finding.ok("wal-senders", f"{free} of {server.max_wal_senders} WAL senders are free")
+    return Finding(
+        "wal-senders",
+        Status.FAILURE,
+        f"all {server.max_wal_senders} WAL senders are in use",
+        Remedy.of(
+            SQL("ALTER SYSTEM SET max_wal_senders = {}").format(
+                Literal(server.max_wal_senders + 10)
+            ),
+            then=_RESTART,
+        ),
+    )
+
+
+def check_plugin_allowed(server: SourceServer) -> Finding:
+    """Since 15.19 a server runs only the output plugins that ``output_plugin_libraries`` lists."""
+    value = server.output_plugin_libraries
+    if value is None:
+        return Finding.ok("plugin-allowed", "this server lets any output plugin run")
+    allowed = split_list(value)
+    if PLUGIN in allowed:
+        return Finding.ok("plugin-allowed", f"output_plugin_libraries lists {PLUGIN}")
+    # One name with commas in it is what ALTER SYSTEM makes of a single quoted text.
+    names = [name.strip() for item in allowed for name in item.split(",") if name.strip()]
+    wanted = [*(name for name in names if name != PLUGIN), PLUGIN]
+    why = (
+        f"output_plugin_libraries is one name with commas in it, {value}:"
+        " ALTER SYSTEM takes a single quoted text for a single name"
+        if PLUGIN in names
+        else f"output_plugin_libraries does not list {PLUGIN}, so the server refuses the plugin"
+    )
+    statement = SQL("ALTER SYSTEM SET output_plugin_libraries = {}").format(
+        SQL(", ").join(map(_list_item, wanted))
+    )
+    return Finding("plugin-allowed", Status.FAILURE, why, Remedy.of(statement, _RELOAD))
+
+
+def _list_item(name: str) -> SQL | Identifier:
+    plain = {PLUGIN: SQL("wal2json"), "pgoutput": SQL("pgoutput")}
+    return plain.get(name, Identifier(name))
+
+
+def check_plugin(server: SourceServer, probe: Probe | None) -> Finding:
+    """The plugin is installed and starts."""
+    if probe is None:
+        return Finding.skipped("plugin", "cannot be tried before the failures above are mended")
+    if probe.state in (PluginState.USABLE, PluginState.BLOCKED):
+        return Finding.ok("plugin", f"{PLUGIN} is installed")
+    if probe.state is PluginState.NOT_ALLOWED:
+        return Finding.skipped("plugin", "cannot be tried before the server allows it")
+    if probe.state is PluginState.MISSING:
+        major = server.version_num // 10000
+        return Finding(
+            "plugin",
+            Status.FAILURE,
+            f"{PLUGIN} is not installed on the server: {probe.reason}",
+            Remedy(
+                shell=(f"apt-get install postgresql-{major}-wal2json",),
+                then="the package is called wal2json_15 or wal2json on Red Hat systems",
+            ),
+        )
+    return Finding("plugin", Status.FAILURE, f"{PLUGIN} does not start: {probe.reason}")
+
+
+def check_special_floats(facts: SourceFacts, probe: Probe | None) -> Finding:
+    """Before 2.6 wal2json prints NaN and Infinity as null."""
+    tables = [table.name for table in facts.tables if table.has_floats]
+    if probe is None or probe.has_text_numbers is None:
+        return Finding.skipped("special-floats", "cannot be told before the plugin was tried")
+    if probe.has_text_numbers:
+        return Finding.ok("special-floats", f"{PLUGIN} 2.6 or newer carries NaN and Infinity")
+    if not tables:
+        return Finding.ok("special-floats", "no replicated table has float or numeric columns")
+    return Finding(
+        "special-floats",
+        Status.WARNING,
+        f"{PLUGIN} is older than 2.6 and sends NaN and Infinity as null;"
+        f" float or numeric columns: {listed(tables)}",
+        Remedy(then=f"upgrade {PLUGIN} to 2.6 where these columns may hold NaN or Infinity"),
+        tuple(tables),
+    )
+
+
+def check_writers(
+    slot: SourceSlot | None, probe: Probe | None, writers: Sequence[Writer]
+) -> Finding:
+    """A new slot waits until every transaction that has written ends, in any database."""
+    if slot is not None:
+        return Finding.ok("writers", "the slot is there, no transaction can block its creation")
+    if probe is None:
+        return Finding.skipped("writers", "cannot be told before a slot can be made")
+    if probe.state is not PluginState.BLOCKED:
+        return Finding.ok("writers", "no open transaction blocks the creation of the slot")
+    names = tuple(_describe(writer) for writer in writers)
+    return Finding(
+        "writers",
+        Status.WARNING,
+        f"a new slot waits for open transactions, and did so for {PATIENCE_S} s: {listed(names)}",
+        Remedy.of(*(_end(writer) for writer in writers), then="or let them end by themselves"),
+        names,
+    )
+
+
+def _describe(writer: Writer) -> str:
+    who = f"prepared transaction '{writer.gid}'" if writer.gid else f"pid {writer.pid}"
+    more = [f"of {writer.role}" if writer.role else "", f"in {writer.dbname}" * bool(writer.dbname)]
+    if writer.seconds is not None:
+        more.append(f"open for {writer.seconds} s")
+    return " ".join(filter(None, (who, *more)))
+
+
+def _end(writer: Writer) -> SQL | Composed:
+    if writer.gid is not None:
+        return SQL("ROLLBACK PREPARED {}").format(Literal(writer.gid))
+    return SQL("SELECT pg_terminate_backend({})").format(Literal(writer.pid))
+
+
+def check_slot(name: str, server: SourceServer, slot: SourceSlot | None) -> Finding:
+    """The slot of ours, when it is there: ours, and not lost."""
+    if slot is None:
+        return Finding.ok("slot", f'slot "{name}" does not exist yet; basebackup makes it')
+    drop = SQL("SELECT pg_drop_replication_slot({})").format(Literal(name))
+    if slot.plugin != PLUGIN or slot.dbname != server.dbname:
+        return Finding(
+            "slot",
+            Status.FAILURE,
+            f'slot "{name}" is somebody else\'s: plugin {slot.plugin}, database {slot.dbname}',
+            Remedy(then="set another slot name in pgrepl.toml"),
+        )
+    if slot.wal_status == "lost":
+        return Finding(
+            "slot",
+            Status.FAILURE,
+            f'slot "{name}" is lost: the server removed WAL that it still needed',
+            Remedy.of(drop, then="copy the source again: pgrepl basebackup --restart"),
+        )
+    if slot.wal_status == "unreserved":
+        return Finding(
+            "slot",
+            Status.FAILURE,
+            f'slot "{name}" is about to be lost: it needs more WAL than the server keeps',
+            Remedy.of(
+                SQL("ALTER SYSTEM SET max_slot_wal_keep_size = -1"),
+                _RELOAD,
+                then="start the receiver before the next checkpoint",
+            ),
+        )
+    held = "nothing" if slot.held_bytes is None else f"{slot.held_bytes / _MB:.0f} MB of WAL"
+    state = "in use" if slot.is_active else "not in use"
+    return Finding.ok("slot", f'slot "{name}" is {state} and holds {held}')
+
+
+def check_wal_keep_size(server: SourceServer) -> Finding:
+    """Without a limit a stopped receiver fills the disk; with a small one it loses the slot."""
+    kept = server.max_slot_wal_keep_mb
+    if kept < 0:
+        return Finding(
+            "wal-keep-size",
+            Status.WARNING,
+            "max_slot_wal_keep_size has no limit: if pgrepl stops for long, WAL fills the disk",
+            Remedy.of(SQL("ALTER SYSTEM SET max_slot_wal_keep_size = '100GB'"), _RELOAD),
+        )
+    if kept < _LITTLE_WAL_MB:
+        return Finding(
+            "wal-keep-size",
+            Status.WARNING,
+            f"max_slot_wal_keep_size is only {kept} MB: a short outage loses the slot,"
+            " and the source must be copied again",
+            Remedy.of(SQL("ALTER SYSTEM SET max_slot_wal_keep_size = '100GB'"), _RELOAD),
+        )
+    return Finding.ok("wal-keep-size", f"a slot may hold {kept} MB of WAL before it is lost")
+
+
+def check_encoding(server: SourceServer) -> Finding:
+    """Every encoding but SQL_ASCII says what its bytes mean."""
+    if server.encoding != "SQL_ASCII":
+        return Finding.ok("encoding", f"the database is in {server.encoding}")
+    return Finding(
+        "encoding",
+        Status.FAILURE,
+        "the database is in SQL_ASCII: nothing says what its bytes mean, so none can be converted",
+        Remedy(then="dump it and restore it into a database with ENCODING 'UTF8'"),
+    )
+
+
+def check_large_objects(server: SourceServer) -> Finding:
+    """Logical decoding carries no large objects."""
+    if not server.has_large_objects:
+        return Finding.ok("large-objects", "there are none")
+    return Finding(
+        "large-objects",
+        Status.WARNING,
+        "the database holds large objects, which logical decoding does not carry",
+        Remedy(then="keep such data in bytea columns"),
+    )

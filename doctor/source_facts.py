@@ -1,0 +1,149 @@
+"""Read from a source what the checks judge. Reads only; nothing on the source changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+
+from psycopg.rows import class_row, scalar_row
+
+from pgrepl.config import SourceConfig
+from pgrepl.naming import TableSelection
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+
+__all__ = [
+    "SourceFacts",
+    "SourceServer",
+    "SourceSlot",
+    "SourceTable",
+    "Writer",
+    "read_source",
+    "read_writers",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceServer:
+    """A row of ``sql/source_server.sql``."""
+
+    version_num: int
+    is_standby: bool
+    dbname: str
+    system_identifier: int
+    role: str
+    may_replicate: bool
+    wal_level: str
+    output_plugin_libraries: str | None
+    max_slots: int
+    used_slots: int
+    max_wal_senders: int
+    used_wal_senders: int
+    encoding: str
+    max_slot_wal_keep_mb: int
+    has_large_objects: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A row of ``sql/source_tables.sql``."""
+
+    oid: int
+    schema: str
+    table: str
+    root_schema: str
+    root_table: str
+    is_partitioned: bool
+    is_unlogged: bool
+    replica_identity: str
+    primary_key_is_immediate: bool | None
+    has_identity_index: bool
+    identity_candidate: str | None
+    may_use_schema: bool
+    may_select: bool
+    hides_rows: bool
+    has_floats: bool
+
+    @property
+    def name(self) -> str:
+        """The name for messages."""
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSlot:
+    """A row of ``sql/source_slot.sql``."""
+
+    plugin: str
+    dbname: str
+    is_active: bool
+    wal_status: str | None
+    held_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A row of ``sql/source_writers.sql``: a transaction that a new slot waits for."""
+
+    pid: int | None
+    role: str | None
+    dbname: str | None
+    gid: str | None
+    seconds: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFacts:
+    """Everything known about a source."""
+
+    server: SourceServer
+    #: The replicated tables only.
+    tables: Sequence[SourceTable]
+    #: Sequences of their schemas that cannot be read, as (schema, name).
+    unreadable_sequences: Sequence[tuple[str, str]]
+    extensions: Sequence[str]
+    slot: SourceSlot | None
+
+    @property
+    def schemas(self) -> frozenset[str]:
+        """The schemas of the replicated tables."""
+        return frozenset(table.schema for table in self.tables)
+
+
+def read_source(connection: Connection, source: SourceConfig) -> SourceFacts:
+    """Read all facts about a source."""
+    tables = _read_tables(connection, source.selection)
+    schemas = sorted({table.schema for table in tables})
+    sequences = connection.execute(_query("source_sequences"), {"schemas": schemas}).fetchall()
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        oids = [table.oid for table in tables]
+        extensions = cursor.execute(_query("source_extensions"), {"tables": oids}).fetchall()
+    with connection.cursor(row_factory=class_row(SourceServer)) as cursor:
+        (server,) = cursor.execute(_query("source_server")).fetchall()
+    with connection.cursor(row_factory=class_row(SourceSlot)) as cursor:
+        slot = cursor.execute(_query("source_slot"), {"slot": source.slot}).fetchone()
+    return SourceFacts(
+        server=server,
+        tables=tables,
+        unreadable_sequences=[(schema, name) for schema, name in sequences],
+        extensions=extensions,
+        slot=slot,
+    )
+
+
+def read_writers(connection: Connection) -> Sequence[Writer]:
+    """Return the transactions that a new slot would wait for now."""
+    with connection.cursor(row_factory=class_row(Writer)) as cursor:
+        return cursor.execute(_query("source_writers")).fetchall()
+
+
+def _read_tables(connection: Connection, selection: TableSelection) -> Sequence[SourceTable]:
+    with connection.cursor(row_factory=class_row(SourceTable)) as cursor:
+        tables = cursor.execute(_query("source_tables")).fetchall()
+    # A partition comes with its root.
+    return [table for table in tables if selection.matches(table.root_schema, table.root_table)]
+
+
+def _query(name: str) -> LiteralString:
+    return load_query("pgrepl.doctor", name)

@@ -1,0 +1,35 @@
+"""The Spark job of ``pgrepl doctor``, run as a process of its own.
+
+Reads ``{"master": ..., "conf": {...}}`` from standard input and prints the versions that driver and
+worker have, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from pgrepl.config import SparkConfig
+from pgrepl.spark import build_session
+
+
+def _worker_version(_: int) -> str:
+    # Imported in the worker: that is the question.
+    from pgrepl import __version__  # noqa: PLC0415
+
+    return __version__
+
+
+def main() -> None:
+    """Run one task and print what it saw."""
+    settings = json.load(sys.stdin)
+    session = build_session(SparkConfig(**settings), "pgrepl-doctor")
+    try:
+        (worker,) = session.sparkContext.parallelize([0], 1).map(_worker_version).collect()
+        print(json.dumps({"spark": session.version, "worker": worker}))  # noqa: T201
+    finally:
+        session.stop()
+
+
+if __name__ == "__main__":
+    main()

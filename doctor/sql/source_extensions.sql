@@ -1,0 +1,32 @@
+-- The extensions that the tables given need: everything their columns, defaults, constraints and
+-- indexes depend on, however far away, that is a member of an extension.
+with recursive
+member (classid, objid, extension) as (
+    select d.classid, d.objid, e.extname
+      from pg_depend d
+      join pg_extension e on e.oid = d.refobjid
+     where d.deptype = 'e' and d.refclassid = 'pg_extension'::regclass
+),
+needed (classid, objid) as (
+    select 'pg_class'::regclass::oid, t.oid
+      from unnest(%(tables)s::oid[]) as t (oid)
+     union
+    -- what hangs on a table: defaults, constraints, indexes
+    select d.classid, d.objid
+      from unnest(%(tables)s::oid[]) as t (oid)
+      join pg_depend d on d.refclassid = 'pg_class'::regclass and d.refobjid = t.oid
+     where d.classid in ('pg_attrdef'::regclass, 'pg_constraint'::regclass, 'pg_class'::regclass)
+       and d.deptype in ('a', 'i')
+     union
+    -- what those need in turn
+    select d.refclassid, d.refobjid
+      from needed n
+      join pg_depend d on d.classid = n.classid and d.objid = n.objid
+     where d.deptype in ('n', 'a', 'i')
+       and d.refclassid <> 'pg_namespace'::regclass
+)
+select distinct m.extension
+  from needed
+  join member m using (classid, objid)
+ where m.extension <> 'plpgsql'
+ order by 1

@@ -1,0 +1,20 @@
+-- One row: what a source server is and allows, seen as the role that pgrepl uses.
+select current_setting('server_version_num')::integer            as version_num,
+       pg_is_in_recovery()                                       as is_standby,
+       current_database()                                        as dbname,
+       (select system_identifier from pg_control_system())       as system_identifier,
+       r.rolname                                                 as role,
+       r.rolsuper or r.rolreplication                            as may_replicate,
+       current_setting('wal_level')                              as wal_level,
+       current_setting('output_plugin_libraries', true)          as output_plugin_libraries,
+       current_setting('max_replication_slots')::integer         as max_slots,
+       (select count(*) from pg_replication_slots)::integer      as used_slots,
+       current_setting('max_wal_senders')::integer               as max_wal_senders,
+       (select count(*) from pg_stat_get_wal_senders())::integer as used_wal_senders,
+       current_setting('server_encoding')                        as encoding,
+       -- in megabytes; -1 is without limit
+       (select setting::bigint from pg_settings
+         where name = 'max_slot_wal_keep_size')                  as max_slot_wal_keep_mb,
+       exists (select from pg_largeobject_metadata)              as has_large_objects
+  from pg_roles r
+ where r.rolname = current_user

@@ -1,0 +1,139 @@
+"""Judge the replicated tables of a source. Every function is pure: facts in, a finding out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg.sql import SQL, Composed, Identifier
+
+from pgrepl.doctor.finding import Finding, Remedy, Status, counted, listed
+from pgrepl.doctor.source_facts import SourceFacts, SourceTable
+
+__all__ = ["check_tables"]
+
+
+def check_tables(facts: SourceFacts) -> list[Finding]:
+    """Run every check of the replicated tables."""
+    if not facts.tables:
+        return [
+            Finding(
+                "tables",
+                Status.FAILURE,
+                "no table matches the patterns of this source",
+                Remedy(then="correct tables and exclude in pgrepl.toml"),
+            )
+        ]
+    return [
+        Finding.ok("tables", _extent(facts)),
+        check_select_privilege(facts),
+        check_row_security(facts),
+        check_replica_identity(facts.tables),
+        check_unlogged(facts.tables),
+    ]
+
+
+def _extent(facts: SourceFacts) -> str:
+    tables, schemas = len(facts.tables), len(facts.schemas)
+    return f"{counted(tables, 'table')} in {counted(schemas, 'schema')}"
+
+
+def check_select_privilege(facts: SourceFacts) -> Finding:
+    """The copy reads every table and every sequence."""
+    closed = [table for table in facts.tables if not (table.may_use_schema and table.may_select)]
+    objects = [table.name for table in closed]
+    objects += [f"{schema}.{name}" for schema, name in facts.unreadable_sequences]
+    if not objects:
+        return Finding.ok("select-privilege", "every table and sequence can be read")
+    role = Identifier(facts.server.role)
+    schemas = {table.schema for table in closed}
+    statements = []
+    for schema in sorted(schemas | {schema for schema, _ in facts.unreadable_sequences}):
+        place = Identifier(schema)
+        statements.append(SQL("GRANT USAGE ON SCHEMA {} TO {}").format(place, role))
+        statements += [
+            SQL("GRANT SELECT ON ALL {} IN SCHEMA {} TO {}").format(kind, place, role)
+            for kind in (SQL("TABLES"), SQL("SEQUENCES"))
+        ]
+    return Finding(
+        "select-privilege",
+        Status.FAILURE,
+        f'role "{facts.server.role}" may not read {listed(objects)}',
+        Remedy.of(*statements),
+        tuple(objects),
+    )
+
+
+def check_row_security(facts: SourceFacts) -> Finding:
+    """Row security would leave rows out of the copy without a word."""
+    hidden = [table.name for table in facts.tables if table.hides_rows]
+    if not hidden:
+        return Finding.ok("row-security", "no policy hides rows")
+    return Finding(
+        "row-security",
+        Status.FAILURE,
+        f'row security may hide rows from role "{facts.server.role}" in {listed(hidden)}',
+        Remedy.of(SQL("ALTER ROLE {} BYPASSRLS").format(Identifier(facts.server.role))),
+        tuple(hidden),
+    )
+
+
+def check_replica_identity(tables: Sequence[SourceTable]) -> Finding:
+    """Without an identity, UPDATE and DELETE leave no trace in the stream; only INSERT does."""
+    reasons = {table.name: reason for table in tables if (reason := _lacks_identity(table))}
+    if not reasons:
+        return Finding.ok("replica-identity", "UPDATE and DELETE of every table are in the stream")
+    objects = [f"{name} ({reason})" for name, reason in reasons.items()]
+    return Finding(
+        "replica-identity",
+        Status.FAILURE,
+        f"UPDATE and DELETE would vanish: {listed(objects)}",
+        Remedy.of(*(_give_identity(table) for table in tables if table.name in reasons)),
+        tuple(objects),
+    )
+
+
+def _lacks_identity(table: SourceTable) -> str | None:
+    """Say why a table has no identity, or None when it has one."""
+    # Rows live in the partitions, whose own identity counts; unlogged tables send nothing at all.
+    if table.is_partitioned or table.is_unlogged or table.replica_identity == "f":
+        return None
+    if table.replica_identity == "n":
+        return "identity NOTHING"
+    if table.replica_identity == "i":
+        return None if table.has_identity_index else "its identity index is gone"
+    if table.primary_key_is_immediate is None:
+        return "no primary key"
+    return None if table.primary_key_is_immediate else "deferrable primary key"
+
+
+def _give_identity(table: SourceTable) -> Composed:
+    """Choose the cheapest identity that the table can have."""
+    name = Identifier(table.schema, table.table)
+    if table.primary_key_is_immediate:
+        return SQL("ALTER TABLE {} REPLICA IDENTITY DEFAULT").format(name)
+    if table.identity_candidate is not None:
+        return SQL("ALTER TABLE {} REPLICA IDENTITY USING INDEX {}").format(
+            name, Identifier(table.identity_candidate)
+        )
+    return SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(name)
+
+
+def check_unlogged(tables: Sequence[SourceTable]) -> Finding:
+    """Unlogged tables write no WAL, so nothing of them is in the stream."""
+    unlogged = [table for table in tables if table.is_unlogged]
+    if not unlogged:
+        return Finding.ok("unlogged-tables", "there are none")
+    names = tuple(table.name for table in unlogged)
+    return Finding(
+        "unlogged-tables",
+        Status.WARNING,
+        f"unlogged tables write no WAL and are not replicated: {listed(names)}",
+        Remedy.of(
+            *(
+                SQL("ALTER TABLE {} SET LOGGED").format(Identifier(table.schema, table.table))
+                for table in unlogged
+            ),
+            then="or exclude them in pgrepl.toml",
+        ),
+        names,
+    )

@@ -1,0 +1,250 @@
+"""Judge the target. Every function is pure: facts in, a finding out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from psycopg.sql import SQL, Identifier, Literal
+
+from pgrepl.doctor.finding import Finding, Remedy, Status, listed
+from pgrepl.doctor.source_checks import check_version
+from pgrepl.doctor.source_facts import SourceFacts
+from pgrepl.doctor.target_facts import TargetFacts, TargetServer
+from pgrepl.errors import SchemaVersionError
+from pgrepl.migrations import check_version as check_schema_version
+
+__all__ = ["check_target"]
+
+
+def check_target(
+    target: TargetFacts,
+    sources: Mapping[str, SourceFacts],
+    *,
+    origins: Sequence[str],
+    target_schemas: Mapping[tuple[str, str], str],
+) -> list[Finding]:
+    """Run every check of the target.
+
+    ``sources`` are those that could be read, ``origins`` the names of all sources' origins, and
+    ``target_schemas`` where each (source, schema) goes.
+    """
+    server = target.server
+    return [
+        check_version(server.version_num),
+        check_writable(server),
+        check_create_privilege(server),
+        check_origin_functions(target),
+        check_replica_role(server),
+        check_lz4(server),
+        check_target_encoding(server),
+        check_origins(server, origins),
+        check_replication_schema(target),
+        check_existing_schemas(target, target_schemas),
+        check_extensions(server, sources),
+        check_other_database(server, sources),
+    ]
+
+
+def check_writable(server: TargetServer) -> Finding:
+    """A standby cannot be a target."""
+    if not server.is_read_only:
+        return Finding.ok("writable", "accepts writes")
+    return Finding(
+        "writable",
+        Status.FAILURE,
+        "accepts no writes: it is a standby, or default_transaction_read_only is on",
+        Remedy(then="name the primary in the DSN, with target_session_attrs=read-write"),
+    )
+
+
+def check_create_privilege(server: TargetServer) -> Finding:
+    """Schemas are made in the target database."""
+    if server.may_create:
+        return Finding.ok("create-privilege", f'role "{server.role}" may make schemas')
+    return Finding(
+        "create-privilege",
+        Status.FAILURE,
+        f'role "{server.role}" may not make schemas in database "{server.dbname}"',
+        Remedy.of(
+            SQL("GRANT CREATE ON DATABASE {} TO {}").format(
+                Identifier(server.dbname), Identifier(server.role)
+            )
+        ),
+    )
+
+
+def check_origin_functions(target: TargetFacts) -> Finding:
+    """The position in the source's WAL is kept by a replication origin."""
+    closed = target.closed_functions
+    if not closed:
+        return Finding.ok("origin-functions", "replication origins can be used")
+    role = Identifier(target.server.role)
+    # The signatures come from pg_proc, where PostgreSQL quoted them.
+    statements = [f"GRANT EXECUTE ON FUNCTION {name} TO {role.as_string()}" for name in closed]
+    return Finding(
+        "origin-functions",
+        Status.FAILURE,
+        f'role "{target.server.role}" may not call {listed(closed, 1)}',
+        Remedy(sql=tuple(statements)),
+        tuple(closed),
+    )
+
+
+def check_replica_role(server: TargetServer) -> Finding:
+    """Triggers and foreign keys of the target stay quiet while changes are applied."""
+    if server.may_set_replica_role:
+        return Finding.ok("replica-role", "session_replication_role can be set")
+    return Finding(
+        "replica-role",
+        Status.FAILURE,
+        f'role "{server.role}" may not set session_replication_role,'
+        " so triggers and foreign keys would fire",
+        Remedy.of(
+            SQL("GRANT SET ON PARAMETER session_replication_role TO {}").format(
+                Identifier(server.role)
+            )
+        ),
+    )
+
+
+def check_lz4(server: TargetServer) -> Finding:
+    """The spool is compressed with lz4."""
+    if server.has_lz4:
+        return Finding.ok("lz4", "the server compresses with lz4")
+    return Finding(
+        "lz4",
+        Status.FAILURE,
+        "the server was built without lz4, which compresses the spool",
+        Remedy(then="use a server built with --with-lz4, as all packages are"),
+    )
+
+
+def check_target_encoding(server: TargetServer) -> Finding:
+    """Only UTF8 holds the characters of every source."""
+    if server.encoding == "UTF8":
+        return Finding.ok("encoding", "the database is in UTF8")
+    return Finding(
+        "encoding",
+        Status.FAILURE,
+        f"the database is in {server.encoding}, which cannot hold every source's characters",
+        Remedy.of(
+            SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'").format(
+                Identifier(f"{server.dbname}_utf8")
+            ),
+            then=f'name database "{server.dbname}_utf8" in the DSN of the target',
+        ),
+    )
+
+
+def check_origins(server: TargetServer, wanted: Sequence[str]) -> Finding:
+    """One origin per source."""
+    missing = [origin for origin in wanted if origin not in server.origins]
+    free = server.max_origins - len(server.origins)
+    if len(missing) <= free:
+        return Finding.ok("origins", f"{free} of {server.max_origins} replication origins are free")
+    setting = "max_active_replication_origins" if server.version_num >= 180000 else None  # noqa: PLR2004
+    return Finding(
+        "origins",
+        Status.FAILURE,
+        f"{len(missing)} more replication origins are needed, {max(free, 0)} are free",
+        Remedy.of(
+            SQL("ALTER SYSTEM SET {} = {}").format(
+                SQL("max_active_replication_origins") if setting else SQL("max_replication_slots"),
+                Literal(len(server.origins) + len(missing) + 10),
+            ),
+            then="restart the server",
+        ),
+    )
+
+
+def check_replication_schema(target: TargetFacts) -> Finding:
+    """The schema that holds pgrepl's state."""
+    try:
+        check_schema_version(target.schema_version)
+    except SchemaVersionError as exc:
+        rename = SQL("ALTER SCHEMA replication RENAME TO replication_old")
+        return Finding(
+            "replication-schema",
+            Status.FAILURE,
+            exc.message.removeprefix("target: "),
+            Remedy.of(rename) if target.schema_version is None else Remedy(then="upgrade pgrepl"),
+        )
+    if not target.schema_version:
+        return Finding.ok("replication-schema", 'schema "replication" will be made when needed')
+    return Finding.ok(
+        "replication-schema", f'schema "replication" has version {target.schema_version}'
+    )
+
+
+def check_existing_schemas(
+    target: TargetFacts, target_schemas: Mapping[tuple[str, str], str]
+) -> Finding:
+    """Pgrepl writes into no schema that it did not make."""
+    foreign = sorted(
+        schema
+        for (source, _), schema in target_schemas.items()
+        if schema in target.server.schemas and target.own_schemas.get(schema) != source
+    )
+    if not foreign:
+        return Finding.ok("existing-schemas", "no schema is in the way")
+    return Finding(
+        "existing-schemas",
+        Status.FAILURE,
+        f"schemas exist that pgrepl did not make for this source: {listed(foreign)}",
+        Remedy.of(
+            *(
+                SQL("ALTER SCHEMA {} RENAME TO {}").format(
+                    Identifier(schema), Identifier(f"{schema[:59]}_old")
+                )
+                for schema in foreign
+            ),
+            then='or choose other names with schema = "..." in pgrepl.toml',
+        ),
+        tuple(foreign),
+    )
+
+
+def check_extensions(server: TargetServer, sources: Mapping[str, SourceFacts]) -> Finding:
+    """The extensions that replicated tables depend on."""
+    needed = sorted({name for facts in sources.values() for name in facts.extensions})
+    missing = [name for name in needed if name not in server.installed_extensions]
+    if not missing:
+        return Finding.ok(
+            "extensions", f"installed: {', '.join(needed)}" if needed else "none used"
+        )
+    absent = [name for name in missing if name not in server.available_extensions]
+    shell = tuple(
+        f"apt-get install the package with {name}.control for PostgreSQL"
+        f" {server.version_num // 10000}"
+        for name in absent
+    )
+    return Finding(
+        "extensions",
+        Status.FAILURE,
+        f"replicated tables need extensions that are missing: {listed(missing)}",
+        Remedy(
+            sql=tuple(
+                SQL("CREATE EXTENSION {}").format(Identifier(name)).as_string() for name in missing
+            ),
+            then=None if not shell else f"before that, on the target's machine: {'; '.join(shell)}",
+        ),
+        tuple(missing),
+    )
+
+
+def check_other_database(server: TargetServer, sources: Mapping[str, SourceFacts]) -> Finding:
+    """A database cannot flow into itself."""
+    here = (server.system_identifier, server.dbname)
+    same = [
+        name
+        for name, facts in sources.items()
+        if (facts.server.system_identifier, facts.server.dbname) == here
+    ]
+    if not same:
+        return Finding.ok("other-database", "is none of the sources")
+    return Finding(
+        "other-database",
+        Status.FAILURE,
+        f"is the same database as source {listed(same)}, and would replicate its own copy",
+        Remedy(then="name another database in the DSN of the target"),
+    )

@@ -1,0 +1,70 @@
+"""Read from the target what the checks judge. Reads only; nothing on the target changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row, scalar_row
+
+from pgrepl.migrations import read_version
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+
+__all__ = ["TargetFacts", "TargetServer", "read_target"]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetServer:
+    """A row of ``sql/target_server.sql``."""
+
+    version_num: int
+    is_read_only: bool
+    dbname: str
+    system_identifier: int
+    role: str
+    may_create: bool
+    may_set_replica_role: bool
+    has_lz4: bool
+    encoding: str
+    max_origins: int
+    origins: Sequence[str]
+    schemas: Sequence[str]
+    installed_extensions: Sequence[str]
+    available_extensions: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFacts:
+    """Everything known about the target."""
+
+    server: TargetServer
+    #: Signatures of origin functions that the role may not call.
+    closed_functions: Sequence[str]
+    #: The version of the schema "replication": 0 when there is none, None when it is not ours.
+    schema_version: int | None
+    #: The schemas that pgrepl made, with the source each belongs to.
+    own_schemas: dict[str, str]
+
+
+def read_target(connection: Connection) -> TargetFacts:
+    """Read all facts about the target."""
+    with connection.cursor(row_factory=class_row(TargetServer)) as cursor:
+        (server,) = cursor.execute(load_query("pgrepl.doctor", "target_server")).fetchall()
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        closed = cursor.execute(load_query("pgrepl.doctor", "target_functions")).fetchall()
+    version = read_version(connection)
+    return TargetFacts(
+        server=server,
+        closed_functions=closed,
+        schema_version=version,
+        own_schemas=_read_own_schemas(connection) if version else {},
+    )
+
+
+def _read_own_schemas(connection: Connection) -> dict[str, str]:
+    rows = connection.execute(
+        "select t.target_schema, s.name"
+        " from replication.target_schema t join replication.source s using (source_id)"
+    )
+    return dict(rows.fetchall())
