@@ -1,0 +1,64 @@
+"""Real clusters for the whole run, fresh databases for each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries
+from tests.support.database import Database
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pg-bindir", type=Path, help="folder of the PostgreSQL server programs")
+
+
+@pytest.fixture(scope="session")
+def binaries(request: pytest.FixtureRequest) -> ServerBinaries:
+    return find_binaries(request.config.getoption("--pg-bindir"))
+
+
+@pytest.fixture(scope="session")
+def source_cluster(binaries: ServerBinaries) -> Iterator[Cluster]:
+    with Cluster(binaries=binaries) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def target_cluster(binaries: ServerBinaries) -> Iterator[Cluster]:
+    with Cluster(binaries=binaries) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def _numbers() -> Iterator[int]:
+    return itertools.count(1)
+
+
+@pytest.fixture
+def make_database(_numbers: Iterator[int]) -> Iterator[Callable[..., Database]]:
+    """Return a function that makes a database, from a template if asked; all are dropped again."""
+    made: list[Database] = []
+
+    def make(cluster: Cluster, *, prefix: str = "db", template: str = "template1") -> Database:
+        database = Database(cluster, f"{prefix}_{next(_numbers)}")
+        cluster.create_database(database.name, template=template)
+        made.append(database)
+        return database
+
+    yield make
+    for database in made:
+        database.drop()
+
+
+@pytest.fixture
+def source(source_cluster: Cluster, make_database: Callable[..., Database]) -> Database:
+    return make_database(source_cluster, prefix="source")
+
+
+@pytest.fixture
+def target(target_cluster: Cluster, make_database: Callable[..., Database]) -> Database:
+    return make_database(target_cluster, prefix="target")

@@ -1,0 +1,84 @@
+"""The schema "replication" on a real target."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from pgrepl.dsn import Side
+from pgrepl.errors import SchemaVersionError, TargetError
+from pgrepl.migrations import known_migrations, migrate, read_version
+from pgrepl.postgres import connect
+from tests.support.database import Database
+
+NEWEST = known_migrations()[-1].version
+
+
+def migrate_target(target: Database, **parameters: str) -> int:
+    endpoint = target.endpoint(Side.TARGET, **parameters)
+    with connect(endpoint, "test") as connection:
+        return migrate(connection, endpoint)
+
+
+def test_first_run_takes_every_step_and_second_run_none(target):
+    assert migrate_target(target) == len(known_migrations())
+    assert migrate_target(target) == 0
+    with target.connect() as connection:
+        assert read_version(connection) == NEWEST
+
+
+def test_each_step_is_recorded_with_its_version_and_name(target):
+    migrate_target(target)
+    rows = target.rows("select version, name from replication.schema_version order by version")
+    assert rows == [(step.version, step.name) for step in known_migrations()]
+
+
+def test_programs_that_start_at_once_take_turns(target):
+    with ThreadPoolExecutor(4) as pool:
+        counts = list(pool.map(lambda _: migrate_target(target), range(4)))
+    assert sum(counts) == len(known_migrations())
+
+
+def test_schema_newer_than_the_program_is_refused_and_left_alone(target):
+    migrate_target(target)
+    target.execute(
+        "insert into replication.schema_version (version, name, pgrepl_version)"
+        f" values ({NEWEST + 1}, 'from_the_future', '99')"
+    )
+    with pytest.raises(SchemaVersionError, match=f"has version {NEWEST + 1}") as caught:
+        migrate_target(target)
+    assert caught.value.exit_code == 30
+    assert "Upgrade pgrepl" in (caught.value.hint or "")
+
+
+def test_schema_of_somebody_else_is_refused_and_left_alone(target):
+    target.execute("create schema replication", "create table replication.theirs ()")
+    with pytest.raises(SchemaVersionError, match="pgrepl did not make"):
+        migrate_target(target)
+    assert target.value("select count(*) from pg_tables where schemaname = 'replication'") == 1
+
+
+def test_step_that_fails_leaves_nothing_behind(target, monkeypatch):
+    broken = known_migrations()[0]
+    monkeypatch.setattr(
+        "pgrepl.migrations.known_migrations",
+        lambda: (type(broken)(1, "broken", broken.sql + "select 1 / 0;"),),
+    )
+    with pytest.raises(TargetError, match="division by zero"):
+        migrate_target(target)
+    assert target.value("select to_regnamespace('replication')") is None
+
+
+def test_role_without_create_is_told_what_is_missing(target):
+    target.execute("drop role if exists visitor", "create role visitor login")
+    with pytest.raises(TargetError, match="permission denied for database") as caught:
+        migrate_target(target, user="visitor")
+    assert "pgrepl doctor" in (caught.value.hint or "")
+    target.execute("drop role visitor")
+
+
+def test_reading_the_version_of_an_empty_target_says_zero(target):
+    with psycopg.connect(target.dsn()) as connection:
+        assert read_version(connection) == 0

@@ -1,0 +1,58 @@
+"""A fresh database on a throwaway cluster, and how a test talks to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.dsn import Dsn, Endpoint, Side
+from pgrepl.throwaway import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    cluster: Cluster
+    name: str
+
+    def dsn(self, **parameters: str) -> str:
+        return self.cluster.dsn(self.name, **parameters)
+
+    def endpoint(self, side: Side, **parameters: str) -> Endpoint:
+        return Endpoint(side, self.name, Dsn(self.dsn(**parameters)))
+
+    def connect(self, **parameters: str) -> psycopg.Connection[tuple[Any, ...]]:
+        return psycopg.connect(self.dsn(**parameters), autocommit=True)
+
+    def execute(self, *statements: str) -> None:
+        """Run statements, each on its own, as the superuser."""
+        with self.connect() as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with self.connect() as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    def value(self, query: str) -> Any:
+        ((value,),) = self.rows(query)
+        return value
+
+    def drop(self) -> None:
+        """Remove the database with its slots, whoever still uses them."""
+        with psycopg.connect(self.cluster.dsn(), autocommit=True) as connection:
+            connection.execute(
+                "select pg_terminate_backend(active_pid) from pg_replication_slots"
+                " where database = %s and active",
+                (self.name,),
+            )
+            connection.execute(
+                "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+                " where database = %s",
+                (self.name,),
+            )
+            connection.execute(
+                SQL("drop database if exists {} with (force)").format(Identifier(self.name))
+            )

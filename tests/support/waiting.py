@@ -1,0 +1,22 @@
+"""Wait for something to become true, instead of sleeping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], timeout_s: float = 30) -> T:
+    """Return the first true value of the condition, or fail."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            message = f"still not true after {timeout_s} s: {condition}"
+            raise AssertionError(message)
+        time.sleep(0.02)
