@@ -1,3 +1,3 @@
-"""Copy a source into the target at one exact LSN."""
+"""Copy a source into the target, exactly as it is at one position of its WAL."""
 
 __all__: list[str] = []

@@ -63,6 +63,14 @@ def read_version(connection: Connection) -> int | None:
     return int(version)
 
 
+def _read_applied(connection: Connection) -> frozenset[int]:
+    """Return the steps that ran. There may be gaps: steps are written apart and come together."""
+    if read_version(connection) == 0:
+        return frozenset()
+    rows = connection.execute("select version from replication.schema_version").fetchall()
+    return frozenset(version for (version,) in rows)
+
+
 def check_version(version: int | None) -> None:
     """Refuse a schema that this version of pgrepl must not touch.
 
@@ -97,9 +105,8 @@ def migrate(connection: Connection, endpoint: Endpoint) -> int:
             # Each step locks and looks again, so that programs started at once take turns.
             with connection.transaction():
                 connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
-                version = read_version(connection)
-                check_version(version)
-                if version is not None and version >= step.version:
+                check_version(read_version(connection))
+                if step.version in _read_applied(connection):
                     continue
                 connection.execute(step.sql)
                 connection.execute(

@@ -12,7 +12,7 @@ from pgrepl.doctor import machine
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
 from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
 from pgrepl.doctor.source_checks import check_server, is_probe_possible
-from pgrepl.doctor.source_facts import SourceFacts, Writer, read_source, read_writers
+from pgrepl.doctor.source_facts import SourceFacts, read_source
 from pgrepl.doctor.table_checks import check_tables
 from pgrepl.doctor.target_checks import check_target
 from pgrepl.doctor.target_facts import TargetFacts, read_target
@@ -21,6 +21,7 @@ from pgrepl.errors import PgreplError
 from pgrepl.naming import NameClashError, assign_target_schemas
 from pgrepl.postgres import Connection, connect
 from pgrepl.sqlstate import translated
+from pgrepl.writers import Writer, read_writers
 
 __all__ = ["examine"]
 

@@ -10,7 +10,8 @@ from pgrepl.config import SourceConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 from pgrepl.doctor.plugin_probe import PATIENCE_S, PLUGIN, PluginState, Probe
 from pgrepl.doctor.settings_list import split_list
-from pgrepl.doctor.source_facts import SourceFacts, SourceServer, SourceSlot, Writer
+from pgrepl.doctor.source_facts import SourceFacts, SourceServer, SourceSlot
+from pgrepl.writers import Writer
 
 __all__ = ["MINIMUM_VERSION", "check_server", "check_version", "is_probe_possible"]
 
@@ -222,7 +223,7 @@ def check_writers(
         return Finding.skipped("writers", "cannot be told before a slot can be made")
     if probe.state is not PluginState.BLOCKED:
         return Finding.ok("writers", "no open transaction blocks the creation of the slot")
-    names = tuple(_describe(writer) for writer in writers)
+    names = tuple(str(writer) for writer in writers)
     return Finding(
         "writers",
         Status.WARNING,
@@ -230,14 +231,6 @@ def check_writers(
         Remedy.of(*(_end(writer) for writer in writers), then="or let them end by themselves"),
         names,
     )
-
-
-def _describe(writer: Writer) -> str:
-    who = f"prepared transaction '{writer.gid}'" if writer.gid else f"pid {writer.pid}"
-    more = [f"of {writer.role}" if writer.role else "", f"in {writer.dbname}" * bool(writer.dbname)]
-    if writer.seconds is not None:
-        more.append(f"open for {writer.seconds} s")
-    return " ".join(filter(None, (who, *more)))
 
 
 def _end(writer: Writer) -> SQL | Composed:

@@ -18,9 +18,7 @@ __all__ = [
     "SourceServer",
     "SourceSlot",
     "SourceTable",
-    "Writer",
     "read_source",
-    "read_writers",
 ]
 
 
@@ -82,17 +80,6 @@ class SourceSlot:
     held_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """A row of ``sql/source_writers.sql``: a transaction that a new slot waits for."""
-
-    pid: int | None
-    role: str | None
-    dbname: str | None
-    gid: str | None
-    seconds: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts:
     """Everything known about a source."""
@@ -130,12 +117,6 @@ def read_source(connection: Connection, source: SourceConfig) -> SourceFacts:
         extensions=extensions,
         slot=slot,
     )
-
-
-def read_writers(connection: Connection) -> Sequence[Writer]:
-    """Return the transactions that a new slot would wait for now."""
-    with connection.cursor(row_factory=class_row(Writer)) as cursor:
-        return cursor.execute(_query("source_writers")).fetchall()
 
 
 def _read_tables(connection: Connection, selection: TableSelection) -> Sequence[SourceTable]:

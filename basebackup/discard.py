@@ -1,0 +1,52 @@
+"""Remove everything of a copy, for ``--restart``."""
+
+from __future__ import annotations
+
+from pgrepl.basebackup import state
+from pgrepl.basebackup.snapshot import drop_slot
+from pgrepl.config import SourceConfig
+from pgrepl.dsn import Endpoint
+from pgrepl.errors import TargetError
+from pgrepl.failpoint import reach
+from pgrepl.postgres import Connection
+from pgrepl.source_state import SourceRow, read_target_schemas
+from pgrepl.sqlstate import translated
+
+__all__ = ["discard"]
+
+
+def discard(
+    target: Connection,
+    endpoint: Endpoint,
+    origin: Connection,
+    source: SourceConfig,
+    row: SourceRow,
+) -> None:
+    """Drop schemas, origin and slot of a source, and forget it.
+
+    Interrupted, it leaves the source in state "creating": the next run removes the rest.
+
+    Raises
+    ------
+    TargetError
+        when somebody built on the copy, or a receiver uses the origin.
+
+    """
+    schemas = list(read_target_schemas(target, row.source_id).values())
+    with translated(endpoint, "cannot remove the copy"):
+        dependents = state.find_dependents(target, schemas)
+        if dependents:
+            raise TargetError(
+                f"{endpoint}: objects outside the copy depend on it: {', '.join(dependents[:5])}",
+                hint="Drop them first; pgrepl removes only what it made.",
+            )
+        # Fails while a receiver uses it, before anything is gone.
+        target.execute(
+            "select pg_replication_origin_drop(roname) from pg_replication_origin"
+            " where roname = %s",
+            (row.slot,),
+        )
+        state.forget(target, row.source_id)
+        reach("basebackup.discarded")
+        drop_slot(origin, source.endpoint, row.slot)
+        target.execute("delete from replication.source where source_id = %s", (row.source_id,))

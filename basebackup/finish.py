@@ -1,0 +1,112 @@
+"""After the data: keys, indexes and foreign keys, the values of sequences, statistics.
+
+Statements of one table run one after the other, those of different tables side by side. Each is one
+transaction with its row in ``replication.copy_step``: interrupted, the next run does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.basebackup.sift import Phase
+from pgrepl.basebackup.state import PendingStep, read_steps
+from pgrepl.catalogue import SourceTable
+from pgrepl.dsn import Endpoint
+from pgrepl.failpoint import reach
+from pgrepl.postgres import Connection, connect
+from pgrepl.sqlstate import translated
+
+__all__ = ["analyze", "copy_sequences", "run_steps"]
+
+_STAGE = "basebackup"
+
+
+def run_steps(endpoint: Endpoint, source_id: int, phases: Iterable[Phase], jobs: int) -> None:
+    """Run what is left of the phases, one phase after the other."""
+    for phase in phases:
+        with connect(endpoint, _STAGE) as connection:
+            steps = [step for step in read_steps(connection, source_id) if step.phase == phase]
+        # The other phases change the catalogue only, and lock more than one table.
+        _run_phase(endpoint, source_id, steps, jobs if phase in ("key", "validate") else 1)
+
+
+def _run_phase(endpoint: Endpoint, source_id: int, steps: Sequence[PendingStep], jobs: int) -> None:
+    def table(step: PendingStep) -> tuple[str, str]:
+        return step.schema_name, step.table_name
+
+    if jobs == 1:
+        groups = [list(steps)] if steps else []
+    else:
+        groups = [list(group) for _, group in groupby(sorted(steps, key=table), key=table)]
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(_run_group, endpoint, source_id, group) for group in groups]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _run_group(endpoint: Endpoint, source_id: int, steps: Sequence[PendingStep]) -> None:
+    with connect(endpoint, _STAGE) as connection:
+        for step in steps:
+            action = f"cannot run the {step.phase} step of {step.schema_name}.{step.table_name}"
+            with translated(endpoint, action), connection.transaction():
+                connection.execute(step.statement.encode())
+                connection.execute(
+                    "update replication.copy_step set is_done = true"
+                    " where source_id = %s and step = %s",
+                    (source_id, step.step),
+                )
+            reach("basebackup.step_done")
+
+
+def copy_sequences(
+    source: Connection,
+    source_endpoint: Endpoint,
+    target: Connection,
+    target_endpoint: Endpoint,
+    schemas: Mapping[str, str],
+) -> int:
+    """Give every sequence of the copy the value that the source's has now."""
+    with translated(target_endpoint, "cannot read the sequences"):
+        found = target.execute(
+            "select n.nspname, c.relname from pg_class c join pg_namespace n"
+            " on n.oid = c.relnamespace where c.relkind = 'S' and n.nspname = any (%s)",
+            (list(schemas.values()),),
+        ).fetchall()
+    names = {target_schema: schema for schema, target_schema in schemas.items()}
+    for target_schema, name in found:
+        sequence = Identifier(names[target_schema], name)
+        with translated(source_endpoint, f"cannot read sequence {names[target_schema]}.{name}"):
+            ((value, is_called),) = source.execute(
+                SQL("select last_value, is_called from {}").format(sequence)
+            ).fetchall()
+        with translated(target_endpoint, f"cannot set sequence {target_schema}.{name}"):
+            target.execute(
+                "select setval(%s::regclass, %s, %s)",
+                (Identifier(target_schema, name).as_string(), value, is_called),
+            )
+    return len(found)
+
+
+def analyze(
+    endpoint: Endpoint, tables: Iterable[SourceTable], schemas: Mapping[str, str], jobs: int
+) -> None:
+    """Collect statistics; ANALYZE of a partitioned table takes in its partitions."""
+    roots = {(table.root_schema, table.root_name) for table in tables}
+
+    def run(root: tuple[str, str]) -> None:
+        with (
+            connect(endpoint, _STAGE) as connection,
+            translated(endpoint, f"cannot analyze the copy of {root[0]}.{root[1]}"),
+        ):
+            connection.execute(SQL("analyze {}").format(Identifier(schemas[root[0]], root[1])))
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(run, sorted(roots)))

@@ -1,0 +1,132 @@
+"""What is to be copied and what it will be called, checked before anything is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.basebackup.dump import read_dump
+from pgrepl.basebackup.objects import SourceObjects, read_objects
+from pgrepl.basebackup.report import CopyOptions
+from pgrepl.basebackup.sift import SchemaError, SchemaPlan, sift
+from pgrepl.config import SourceConfig
+from pgrepl.dsn import Endpoint
+from pgrepl.errors import ConfigError, SourceError, TargetError
+from pgrepl.naming import NameClashError, assign_target_schemas
+from pgrepl.postgres import Connection
+from pgrepl.remap import SchemaMap
+from pgrepl.sqlstate import translated
+
+__all__ = ["Preparation", "check_target", "plan_schema", "prepare"]
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """The objects to copy, and the schema that each of theirs becomes."""
+
+    objects: SourceObjects
+    schemas: Mapping[str, str]
+
+
+def prepare(connection: Connection, source: SourceConfig, options: CopyOptions) -> Preparation:
+    """Read what is to be copied and name its schemas.
+
+    Raises
+    ------
+    ConfigError
+        when no table is selected, or names clash.
+
+    """
+    with translated(source.endpoint, "cannot read the catalogue"):
+        objects = read_objects(connection, source.selection, options.tables)
+        ((dbname,),) = connection.execute("select current_database()").fetchall()
+    if not objects.tables:
+        raise ConfigError(
+            f'no table of source "{source.name}" matches the patterns',
+            hint="Correct tables and exclude in pgrepl.toml, or --tables.",
+        )
+    try:
+        assigned = assign_target_schemas([(source.name, dbname, source.schema, objects.schemas)])
+    except NameClashError as exc:
+        raise ConfigError(
+            str(exc), hint=f'Set another schema = "..." for source "{source.name}" in pgrepl.toml.'
+        ) from exc
+    return Preparation(objects, {schema: target for (_, schema), target in assigned.items()})
+
+
+def check_target(
+    connection: Connection, endpoint: Endpoint, preparation: Preparation
+) -> dict[str, str]:
+    """Return the schemas of the target's extensions, if nothing there is in the way.
+
+    Raises
+    ------
+    TargetError
+        when a schema exists, or an extension is missing.
+
+    """
+    with translated(endpoint, "cannot read the catalogue"):
+        taken = connection.execute(
+            "select nspname from pg_namespace where nspname = any (%s) order by 1",
+            (list(preparation.schemas.values()),),
+        ).fetchall()
+        extensions = connection.execute(
+            "select e.extname, n.nspname from pg_extension e"
+            " join pg_namespace n on n.oid = e.extnamespace"
+        ).fetchall()
+    if taken:
+        names = ", ".join(name for (name,) in taken)
+        raise TargetError(
+            f"{endpoint}: schemas exist that pgrepl did not make for this source: {names}",
+            hint='Rename or drop them, or choose other names with schema = "..." in pgrepl.toml.',
+        )
+    missing = sorted(preparation.objects.extensions - {name for name, _ in extensions})
+    if missing:
+        statements = [
+            SQL("CREATE EXTENSION {}").format(Identifier(name)).as_string() for name in missing
+        ]
+        raise TargetError(
+            f"{endpoint}: replicated tables need extensions that are missing: {', '.join(missing)}",
+            hint=f"Run there: {'; '.join(statements)}.",
+        )
+    return dict(extensions)
+
+
+def plan_schema(
+    source: SourceConfig,
+    connection: Connection,
+    preparation: Preparation,
+    extensions: Mapping[str, str],
+    options: CopyOptions,
+    *,
+    snapshot: str | None,
+) -> SchemaPlan:
+    """Dump the schema and sort it.
+
+    Raises
+    ------
+    SourceError
+        when a statement cannot be made to work on the target.
+
+    """
+    objects = preparation.objects
+    dump = read_dump(
+        source.endpoint,
+        connection.info.server_version // 10000,
+        sorted(objects.schemas),
+        excluded_tables=[
+            table.key for table in objects.other_tables if table.schema in objects.schemas
+        ],
+        snapshot=snapshot,
+        lock_timeout_s=options.lock_timeout_s,
+    )
+    names = SchemaMap(preparation.schemas, objects.member_schemas(extensions))
+    try:
+        return sift(dump, objects, names, with_all_indexes=options.with_all_indexes)
+    except SchemaError as exc:
+        raise SourceError(
+            f"{source.endpoint}: {exc}",
+            hint="Include what is missing, or exclude the tables that need it, in pgrepl.toml.",
+        ) from exc

@@ -1,0 +1,55 @@
+"""What a copy is asked for, what it says on the way, and what it reports at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from pgrepl.basebackup.objects import LeftOut
+from pgrepl.basebackup.state import TableProgress
+from pgrepl.lsn import Lsn
+from pgrepl.naming import TableSelection
+
+__all__ = ["CopyOptions", "CopyReport", "Outcome", "Stage", "Watcher"]
+
+Stage = Literal["slot", "schema", "data", "keys", "foreign keys", "sequences", "statistics"]
+Outcome = Literal["copied", "resumed", "already copied", "schema made"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyOptions:
+    """The options of one run."""
+
+    #: Narrows what the configuration selects.
+    tables: TableSelection = field(default_factory=lambda: TableSelection.of(["*.*"]))
+    #: None: as many as Spark has cores.
+    jobs: int | None = None
+    with_all_indexes: bool = False
+    is_restart: bool = False
+    is_schema_only: bool = False
+    lock_timeout_s: int = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyReport:
+    """How a copy ended."""
+
+    source: str
+    outcome: Outcome
+    #: From where on the receiver streams; None when only the schema was made.
+    consistent_point: Lsn | None
+    target_schemas: Sequence[str]
+    tables: Sequence[TableProgress]
+    left_out: Sequence[LeftOut]
+    seconds: float
+
+
+class Watcher(Protocol):
+    """Who is told how the copy gets on."""
+
+    def begin(self, stage: Stage) -> None:
+        """Hear that a stage begins."""
+
+    def show(self, tables: Sequence[TableProgress]) -> None:
+        """Hear how far each table is, about once a second."""

@@ -1,0 +1,334 @@
+"""Sort a dump: what makes the tables, what follows the data, and what is left out, by name.
+
+Pure: trees in, statements for the target out. Every statement of the dump ends up in one of the
+three; one that is of no known kind, or that cannot be given the target's names, is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from postgast import pg_query_pb2
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.basebackup.dump import Dump
+from pgrepl.basebackup.objects import LeftOut, SourceObjects
+from pgrepl.basebackup.subject import Subject, statement_of, subject_of
+from pgrepl.remap import RemapError, SchemaMap, remap
+from pgrepl.remap_nodes import texts
+from pgrepl.syntax import Tree
+
+__all__ = ["PHASES", "Phase", "SchemaError", "SchemaPlan", "Step", "sift"]
+
+#: In this order, each finished before the next begins.
+Phase = Literal["key", "attach", "property", "foreign_key", "validate"]
+PHASES: tuple[Phase, ...] = ("key", "attach", "property", "foreign_key", "validate")
+
+_AT = pg_query_pb2.AlterTableType
+_CON = pg_query_pb2.ConstrType
+_OBJECT = pg_query_pb2.ObjectType
+_INDEX_CONSTRAINTS = frozenset({_CON.CONSTR_PRIMARY, _CON.CONSTR_UNIQUE, _CON.CONSTR_EXCLUSION})
+# Settings of pg_dump's own session, and schemas, which we make ourselves.
+_IGNORED = frozenset({"VariableSetStmt", "SelectStmt", "CreateSchemaStmt"})
+_LEFT_OUT = {
+    "CreateForeignTableStmt": ("foreign table", "its rows are elsewhere"),
+    "CreatePolicyStmt": ("policy", "row security is the source's"),
+    "CreateTableAsStmt": ("materialized view", "only tables are replicated"),
+    "CreateTrigStmt": ("trigger", "what it does arrives as changes"),
+    "GrantStmt": ("privileges", "roles are the source's"),
+    "AlterDefaultPrivilegesStmt": ("privileges", "roles are the source's"),
+    "RuleStmt": ("rule", "what it does arrives as changes"),
+    "ViewStmt": ("view", "only tables are replicated"),
+}
+_LEFT_OUT_COMMANDS = {
+    _AT.AT_EnableRowSecurity: ("row security", "it is the source's"),
+    _AT.AT_ForceRowSecurity: ("row security", "it is the source's"),
+}
+_NOT_NEEDED = "no replicated table needs it"
+_KINDS = {"pg_proc": "function", "pg_type": "type", "pg_class": "sequence or table"}
+
+
+class SchemaError(ValueError):
+    """The source's schema cannot be made on the target as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement that runs after the data."""
+
+    phase: Phase
+    #: The table that it locks, by its name on the source.
+    schema: str
+    table: str
+    sql: str
+
+
+@dataclass(slots=True)
+class SchemaPlan:
+    """A dump, sorted."""
+
+    #: Run in one transaction, before the data.
+    before: list[str] = field(default_factory=list)
+    #: Run after the data, phase by phase.
+    steps: list[Step] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+def sift(
+    dump: Dump, objects: SourceObjects, names: SchemaMap, *, with_all_indexes: bool
+) -> SchemaPlan:
+    """Sort a dump.
+
+    Raises
+    ------
+    SchemaError
+        naming the statement that cannot be made to work on the target.
+
+    """
+    sifter = _Sifter(objects, names, with_all_indexes=with_all_indexes)
+    for tree in dump.before_data:
+        sifter.take_before(tree)
+    for tree in dump.after_data:
+        sifter.take_after(tree)
+    sifter.plan.left_out += objects.unseen
+    return sifter.plan
+
+
+class _Sifter:
+    def __init__(self, objects: SourceObjects, names: SchemaMap, *, with_all_indexes: bool) -> None:
+        self.plan = SchemaPlan()
+        self._names = names
+        self._with_all_indexes = with_all_indexes
+        self._tables = {table.key: table for table in objects.tables}
+        self._needed = {
+            Subject(item.catalog, item.schema, item.name, tuple(item.arguments)): item
+            for item in objects.needed
+        }
+        # A type that a table or a composite type is has its name from pg_class.
+        self._made: set[tuple[str, str]] = set()
+        _check_tables(objects, self._tables)
+
+    def take_before(self, tree: Tree) -> None:
+        """Sort a statement of the section before the data."""
+        kind, statement = statement_of(tree)
+        if kind in _IGNORED:
+            return
+        subject = subject_of(tree)
+        if self._leave_out(kind, statement, subject):
+            return
+        if kind == "CommentStmt":
+            if self._is_wanted(subject) or statement.objtype == _OBJECT.OBJECT_SCHEMA:
+                self._keep_before(tree, subject)
+        elif subject is None:
+            raise SchemaError(f"pgrepl does not know what to do with a {kind}")
+        elif self._is_wanted(subject):
+            self._keep_before(tree, subject)
+        elif kind.startswith(("Create", "Define", "Composite")):
+            what = _KINDS.get(subject.catalog, subject.catalog.removeprefix("pg_"))
+            self.plan.left_out.append(LeftOut(what, str(subject), _NOT_NEEDED))
+
+    def take_after(self, tree: Tree) -> None:
+        """Sort a statement of the section after the data."""
+        kind, statement = statement_of(tree)
+        if kind in _IGNORED:
+            return
+        subject = subject_of(tree)
+        if self._leave_out(kind, statement, subject):
+            return
+        handlers: Mapping[str, Callable[[Tree, Tree, Subject], None]] = {
+            "AlterTableStmt": self._take_alter,
+            "CommentStmt": self._take_comment,
+            "CreateStatsStmt": self._take_property,
+            "IndexStmt": self._take_index,
+        }
+        if kind not in handlers:
+            raise SchemaError(f"pgrepl does not know what to do with a {kind}")
+        if subject is not None:
+            handlers[kind](tree, statement, subject)
+        elif kind == "CommentStmt":
+            self._take_index_comment(tree, statement)
+
+    def _leave_out(self, kind: str, statement: Tree, subject: Subject | None) -> bool:
+        if kind in _LEFT_OUT:
+            what, reason = _LEFT_OUT[kind]
+            name = _left_out_name(kind, statement, subject)
+            self.plan.left_out.append(LeftOut(what, name, reason))
+            return True
+        if kind == "AlterTableStmt":
+            command = statement.cmds[0].alter_table_cmd.subtype
+            if command in _LEFT_OUT_COMMANDS:
+                what, reason = _LEFT_OUT_COMMANDS[command]
+                self.plan.left_out.append(LeftOut(what, str(subject), reason))
+                return True
+            # Triggers and rules are left out by name; how they fire goes with them.
+            return "Trig" in _AT.Name(command) or "Rule" in _AT.Name(command)
+        return False
+
+    def _is_wanted(self, subject: Subject | None) -> bool:
+        if subject is None:
+            return False
+        return subject in self._needed or (
+            subject.catalog == "pg_type"
+            and Subject("pg_class", subject.schema, subject.name) in self._needed
+        )
+
+    def _keep_before(self, tree: Tree, subject: Subject | None) -> None:
+        item = self._needed.get(subject) if subject is not None else None
+        self.plan.before.append(
+            self._remap(tree, subject, is_evaluated=item is not None and item.is_evaluated)
+        )
+
+    def _remap(self, tree: Tree, subject: Subject | None, *, is_evaluated: bool = False) -> str:
+        kind, _ = statement_of(tree)
+        try:
+            remapped = remap(tree, self._names)
+        except RemapError as exc:
+            raise SchemaError(f"the {kind} of {subject} cannot be remapped: {exc}") from exc
+        bodies = [what for what in remapped.opaque if "body" in what]
+        for what in remapped.opaque:
+            if what in bodies and is_evaluated:
+                raise SchemaError(
+                    f"the {what} of function {subject} names a schema, which cannot be remapped,"
+                    " and more than a column's default needs the function"
+                )
+            self.plan.left_out.append(
+                LeftOut("renaming", f"{what} of {subject}", "it names a source schema, kept as is")
+            )
+        return remapped.sql
+
+    def _add_step(self, phase: Phase, subject: Subject, sql: str) -> None:
+        self.plan.steps.append(Step(phase, subject.schema, subject.name, sql))
+
+    def _take_index(self, tree: Tree, statement: Tree, subject: Subject) -> None:
+        if (subject.schema, subject.name) not in self._tables:
+            return
+        name = (subject.schema, statement.idxname)
+        if statement.unique or self._with_all_indexes:
+            self._made.add(name)
+            self._add_step("key", subject, self._remap(tree, subject))
+        else:
+            self.plan.left_out.append(
+                LeftOut("index", ".".join(name), "not unique; --indexes all makes it")
+            )
+
+    def _take_property(self, tree: Tree, statement: Tree, subject: Subject) -> None:
+        del statement
+        if (subject.schema, subject.name) in self._tables:
+            self._add_step("property", subject, self._remap(tree, subject))
+
+    def _take_comment(self, tree: Tree, statement: Tree, subject: Subject) -> None:
+        if statement.objtype == _OBJECT.OBJECT_TABCONSTRAINT:
+            names = texts(statement.object.list.items)
+            if (names[0], names[2]) not in self._made:
+                return
+        self._take_property(tree, statement, subject)
+
+    def _take_index_comment(self, tree: Tree, statement: Tree) -> None:
+        names = texts(statement.object.list.items)
+        if statement.objtype == _OBJECT.OBJECT_INDEX and tuple(names) in self._made:
+            subject = Subject("pg_class", names[0], names[1])
+            self._add_step("property", subject, self._remap(tree, subject))
+
+    def _take_alter(self, tree: Tree, statement: Tree, subject: Subject) -> None:
+        command = statement.cmds[0].alter_table_cmd
+        if statement.objtype == _OBJECT.OBJECT_INDEX:
+            self._take_alter_index(tree, command, subject)
+        elif (subject.schema, subject.name) not in self._tables:
+            return
+        elif command.subtype == _AT.AT_AddConstraint:
+            self._take_constraint(tree, _definition(command).constraint, subject)
+        elif command.subtype in (_AT.AT_ReplicaIdentity, _AT.AT_ClusterOn):
+            identity = _definition(command).replica_identity_stmt.name or command.name
+            if (subject.schema, identity) in self._made:
+                self._add_step("property", subject, self._remap(tree, subject))
+        else:
+            self._add_step("property", subject, self._remap(tree, subject))
+
+    def _take_alter_index(self, tree: Tree, command: Tree, subject: Subject) -> None:
+        if (subject.schema, subject.name) not in self._made:
+            return
+        if command.subtype == _AT.AT_AttachPartition:
+            child = _definition(command).partition_cmd.name
+            if (child.schemaname, child.relname) not in self._made:
+                return
+            self._add_step("attach", subject, self._remap(tree, subject))
+        else:
+            self._add_step("property", subject, self._remap(tree, subject))
+
+    def _take_constraint(self, tree: Tree, constraint: Tree, subject: Subject) -> None:
+        name = (subject.schema, constraint.conname)
+        if constraint.contype in _INDEX_CONSTRAINTS:
+            self._made.add(name)
+            self._add_step("key", subject, self._remap(tree, subject))
+        elif constraint.contype == _CON.CONSTR_FOREIGN:
+            self._take_foreign_key(tree, constraint, subject)
+        else:
+            self._made.add(name)
+            self._add_step("property", subject, self._remap(tree, subject))
+
+    def _take_foreign_key(self, tree: Tree, constraint: Tree, subject: Subject) -> None:
+        target = (constraint.pktable.schemaname, constraint.pktable.relname)
+        if target not in self._tables:
+            self.plan.left_out.append(
+                LeftOut(
+                    "foreign key",
+                    f"{constraint.conname} of {subject}",
+                    f"{'.'.join(target)} is not replicated",
+                )
+            )
+            return
+        self._made.add((subject.schema, constraint.conname))
+        is_partitioned = self._tables[subject.schema, subject.name].is_partitioned
+        if constraint.skip_validation or is_partitioned:
+            # Not valid on the source either; or of a partitioned table, which knows no NOT VALID.
+            self._add_step("foreign_key", subject, self._remap(tree, subject))
+            return
+        constraint.skip_validation = True
+        constraint.initially_valid = False
+        self._add_step("foreign_key", subject, self._remap(tree, subject))
+        schema = self._names.target_schema(subject.schema)
+        validate = SQL("alter table {} validate constraint {}").format(
+            Identifier(schema, subject.name), Identifier(constraint.conname)
+        )
+        self._add_step("validate", subject, validate.as_string())
+
+
+def _definition(command: Tree) -> Tree:
+    # The field is called "def", which is a word of Python.
+    return getattr(command, "def")
+
+
+def _left_out_name(kind: str, statement: Tree, subject: Subject | None) -> str:
+    own = {"CreateTrigStmt": "trigname", "CreatePolicyStmt": "policy_name", "RuleStmt": "rulename"}
+    if kind in own:
+        return f"{getattr(statement, own[kind])} of {subject}"
+    if kind == "GrantStmt":
+        return f"on {_granted(statement.objects[0])}"
+    return str(subject) if subject is not None else "default privileges"
+
+
+def _granted(node: Tree) -> str:
+    if node.HasField("range_var"):
+        return f"{node.range_var.schemaname}.{node.range_var.relname}"
+    if node.HasField("object_with_args"):
+        return ".".join(texts(node.object_with_args.objname))
+    return node.string.sval or ".".join(texts(node.list.items))
+
+
+def _check_tables(objects: SourceObjects, tables: Mapping[tuple[str, str], object]) -> None:
+    """Refuse a selection that cuts a table off from one that it cannot be without."""
+    cut: Sequence[str] = sorted(
+        f"{item.schema}.{item.name}"
+        for item in objects.needed
+        if item.catalog == "pg_class"
+        and item.extension is None
+        and item.relation_kind in ("r", "p", "f", "v", "m")
+        and (item.schema, item.name) not in tables
+    )
+    if cut:
+        raise SchemaError(
+            f"replicated tables need {', '.join(cut)}, which the patterns leave out or which"
+            " cannot be replicated"
+        )

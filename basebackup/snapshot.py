@@ -1,0 +1,237 @@
+"""The slot, and the snapshot under which everything is copied.
+
+A keeper session holds the snapshot for as long as the copy takes. It also locks the tables against
+DDL: a table that is truncated or rewritten after the snapshot was taken looks empty under it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.basebackup.worker import open_snapshot
+from pgrepl.catalogue import SourceTable
+from pgrepl.dsn import Endpoint
+from pgrepl.errors import SourceError, SourceUnavailable
+from pgrepl.lsn import Lsn
+from pgrepl.postgres import Connection, connect
+from pgrepl.sqlstate import translated
+from pgrepl.writers import read_writers
+
+__all__ = ["Keeper", "Start", "drop_slot", "keep_new_slot", "keep_new_snapshot", "slot_exists"]
+
+logger = logging.getLogger(__name__)
+
+_STAGE = "basebackup"
+_PLUGIN = "wal2json"
+#: How long a slot's creation may take before we look who is in its way.
+_PATIENCE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the copies made under a snapshot begin."""
+
+    lsn: Lsn
+    #: PostgreSQL's text of the snapshot; None when the LSN alone is exact.
+    snapshot: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """A session that holds a snapshot."""
+
+    endpoint: Endpoint
+    connection: Connection
+    #: The name under which other sessions import it.
+    snapshot: str
+    start: Start
+
+    def lock(self, tables: Sequence[SourceTable], timeout_s: int) -> None:
+        """Keep DDL away from the tables, and make sure that none came before.
+
+        Raises
+        ------
+        SourceUnavailable
+            naming a table that is locked, truncated or rewritten, and who has locked it.
+
+        """
+        with translated(self.endpoint, "cannot lock the tables"):
+            self.connection.execute(
+                SQL("set local lock_timeout = {}").format(SQL(str(int(timeout_s * 1000))))
+            )
+            for table in tables:
+                self._lock_one(table, timeout_s)
+            changed = self.connection.execute(
+                # pg_class is seen under the snapshot; the function sees the table as it is now.
+                "select n.nspname || '.' || c.relname from pg_class c"
+                " join pg_namespace n on n.oid = c.relnamespace"
+                " where c.oid = any (%s::oid[]) and c.relkind = 'r'"
+                " and c.relfilenode is distinct from pg_relation_filenode(c.oid) order by 1",
+                ([table.oid for table in tables],),
+            ).fetchall()
+        if changed:
+            names = ", ".join(name for (name,) in changed)
+            raise SourceUnavailable(
+                f"{self.endpoint}: truncated or rewritten while the copy began: {names}",
+                hint="Run the same command again when the migration is over.",
+            )
+
+    def _lock_one(self, table: SourceTable, timeout_s: int) -> None:
+        statement = SQL("lock table only {} in access share mode").format(table.identifier)
+        try:
+            self.connection.execute(statement)
+        except psycopg.errors.LockNotAvailable as exc:
+            raise SourceUnavailable(
+                f"{self.endpoint}: table {table} is locked by {_holders(self.endpoint, table)},"
+                f" and was for {timeout_s} s",
+                hint="Run the same command again when that transaction is over,"
+                " or raise --lock-timeout.",
+            ) from exc
+        except psycopg.errors.UndefinedTable as exc:
+            raise SourceUnavailable(
+                f"{self.endpoint}: table {table} was dropped or renamed while the copy began",
+                hint="Run the same command again.",
+            ) from exc
+
+    def sizes(self, tables: Iterable[SourceTable]) -> dict[int, int]:
+        """Return the bytes of each table's own rows by its OID."""
+        with translated(self.endpoint, "cannot read the sizes of the tables"):
+            rows = self.connection.execute(
+                "select t.oid::bigint, pg_relation_size(t.oid::regclass)"
+                " from unnest(%s::oid[]) as t (oid)",
+                ([table.oid for table in tables],),
+            )
+            return {oid: size or 0 for oid, size in rows.fetchall()}
+
+
+def _holders(endpoint: Endpoint, table: SourceTable) -> str:
+    with connect(endpoint, _STAGE) as connection:
+        rows = connection.execute(
+            "select distinct pid from pg_locks where locktype = 'relation' and relation = %s"
+            " and mode = 'AccessExclusiveLock' and granted",
+            (table.oid,),
+        ).fetchall()
+    return "pid " + ", ".join(str(pid) for (pid,) in rows) if rows else "another transaction"
+
+
+def keep_new_slot(endpoint: Endpoint, slot: str) -> Keeper:
+    """Make a slot and keep the snapshot of its consistent point."""
+    # The snapshot dies with the next command on the slot's own connection, so another keeps it.
+    with connect(endpoint, _STAGE, is_replication=True) as maker:
+        consistent_point, exported = _SlotCreation(endpoint, maker, slot).result()
+        keeper = connect(endpoint, _STAGE)
+        with translated(endpoint, "cannot keep the snapshot"):
+            open_snapshot(keeper, exported)
+            ((snapshot,),) = keeper.execute("select pg_export_snapshot()").fetchall()
+    return Keeper(endpoint, keeper, snapshot, Start(consistent_point, None))
+
+
+def keep_new_snapshot(endpoint: Endpoint) -> Keeper:
+    """Take an ordinary snapshot; the slot that is there goes on from before it."""
+    keeper = connect(endpoint, _STAGE)
+    with translated(endpoint, "cannot take a snapshot"):
+        keeper.execute("begin isolation level repeatable read read only")
+        ((seen, snapshot),) = keeper.execute(
+            "select pg_current_snapshot()::text, pg_export_snapshot()"
+        ).fetchall()
+        # Read after the snapshot: nothing that it sees committed beyond this position.
+        ((lsn,),) = keeper.execute("select pg_current_wal_insert_lsn()").fetchall()
+    return Keeper(endpoint, keeper, snapshot, Start(lsn, seen))
+
+
+class _SlotCreation:
+    """CREATE_REPLICATION_SLOT in a thread, while we tell who keeps it waiting."""
+
+    def __init__(self, endpoint: Endpoint, maker: Connection, slot: str) -> None:
+        self._endpoint = endpoint
+        self._maker = maker
+        self._statement = SQL("CREATE_REPLICATION_SLOT {} LOGICAL {} (SNAPSHOT 'export')").format(
+            Identifier(slot), Identifier(_PLUGIN)
+        )
+        self._row: tuple[str, str] | None = None
+        self._error: psycopg.Error | None = None
+        self._thread = threading.Thread(target=self._create, daemon=True)
+
+    def _create(self) -> None:
+        try:
+            row = self._maker.execute(self._statement).fetchone()
+        except psycopg.Error as exc:
+            self._error = exc
+        else:
+            if row is not None:
+                self._row = row[1], row[2]
+
+    def result(self) -> tuple[Lsn, str]:
+        """Return the consistent point and the exported snapshot."""
+        self._thread.start()
+        try:
+            told = ""
+            self._thread.join(_PATIENCE_S)
+            while self._thread.is_alive():
+                told = self._tell_who_blocks(told)
+                self._thread.join(_PATIENCE_S)
+        except BaseException:
+            self._maker.cancel_safe(timeout=5)
+            raise
+        with translated(self._endpoint, "cannot create the slot"):
+            if self._error is not None:
+                raise self._error
+        if self._row is None:
+            raise SourceError(f"{self._endpoint}: CREATE_REPLICATION_SLOT returned nothing")
+        return Lsn.parse(self._row[0]), self._row[1]
+
+    def _tell_who_blocks(self, told: str) -> str:
+        with connect(self._endpoint, _STAGE) as connection:
+            writers = read_writers(connection)
+        pids = ",".join(str(writer.pid or writer.gid) for writer in writers)
+        if writers and pids != told:
+            logger.warning(
+                "the slot waits for open transactions: %s", "; ".join(map(str, writers[:5]))
+            )
+        return pids
+
+
+def slot_exists(connection: Connection, endpoint: Endpoint, slot: str) -> bool:
+    """Whether the slot is there and still of use.
+
+    Raises
+    ------
+    SourceError
+        when it is somebody else's, or lost.
+
+    """
+    row = connection.execute(
+        "select plugin, database = current_database(), wal_status from pg_replication_slots"
+        " where slot_name = %s",
+        (slot,),
+    ).fetchone()
+    if row is None:
+        return False
+    plugin, is_here, wal_status = row
+    if plugin != _PLUGIN or not is_here:
+        raise SourceError(
+            f'{endpoint}: slot "{slot}" is somebody else\'s',
+            hint="Set another slot name for this source in pgrepl.toml.",
+        )
+    if wal_status == "lost":
+        raise SourceError(
+            f'{endpoint}: slot "{slot}" is lost: the server removed WAL that it still needed',
+            hint="Raise max_slot_wal_keep_size there, and begin anew with --restart.",
+        )
+    return True
+
+
+def drop_slot(connection: Connection, endpoint: Endpoint, slot: str) -> None:
+    """Drop the slot if it is there."""
+    with translated(endpoint, f'cannot drop slot "{slot}"'):
+        connection.execute(
+            "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+            " where slot_name = %s and plugin = %s and database = current_database()",
+            (slot, _PLUGIN),
+        )

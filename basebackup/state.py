@@ -1,0 +1,243 @@
+"""What a copy writes on the target about itself, so that another run can go on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from psycopg.rows import class_row, scalar_row
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.basebackup.objects import LeftOut
+from pgrepl.basebackup.parts import Part
+from pgrepl.basebackup.sift import Phase, SchemaPlan
+from pgrepl.basebackup.snapshot import Start
+from pgrepl.catalogue import SourceTable
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+from pgrepl.source_state import add_tables, set_creating
+
+__all__ = [
+    "PendingStep",
+    "TableProgress",
+    "begin_copying",
+    "clear_work",
+    "find_dependents",
+    "finish_tables",
+    "forget",
+    "make_schema",
+    "read_left_out",
+    "read_progress",
+    "read_steps",
+]
+
+# pg_dump sets these for whoever runs its script.
+_SESSION = (
+    "set local check_function_bodies = off",
+    "set local xmloption = content",
+    "set local default_tablespace = ''",
+    "set local row_security = off",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingStep:
+    """A row of ``replication.copy_step``."""
+
+    step: int
+    phase: Phase
+    schema_name: str
+    table_name: str
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableProgress:
+    """How far the copy of a table is."""
+
+    schema_name: str
+    table_name: str
+    is_ready: bool
+    #: What there is to read on the source; of a finished table what was read.
+    size_bytes: int
+    done_bytes: int
+    row_count: int
+    byte_count: int
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """The table's name on the source."""
+        return f"{self.schema_name}.{self.table_name}"
+
+
+def make_schema(
+    connection: Connection,
+    source_id: int,
+    schemas: Mapping[str, str],
+    plan: SchemaPlan,
+    tables: Sequence[SourceTable],
+) -> None:
+    """Make the schemas and everything in them, and record what was made, in one transaction."""
+    with connection.transaction():
+        for statement in _SESSION:
+            connection.execute(statement)
+        for source_schema, target_schema in schemas.items():
+            connection.execute(SQL("create schema {}").format(Identifier(target_schema)))
+            connection.execute(
+                "insert into replication.target_schema (target_schema, source_id, source_schema)"
+                " values (%s, %s, %s)",
+                (target_schema, source_id, source_schema),
+            )
+        for sql in plan.before:
+            # Printed by our own parser from its own tree: as safe as a composed statement.
+            connection.execute(sql.encode())
+        # A partitioned table has no rows of its own to copy, but it is replicated: TRUNCATE of it
+        # is in the stream.
+        add_tables(connection, source_id, ((*table.key, table.definition) for table in tables))
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                "insert into replication.copy_step"
+                " (source_id, step, phase, schema_name, table_name, statement)"
+                " values (%s, %s, %s, %s, %s, %s)",
+                [
+                    (source_id, number, step.phase, step.schema, step.table, step.sql)
+                    for number, step in enumerate(plan.steps, 1)
+                ],
+            )
+            cursor.executemany(
+                "insert into replication.left_out (source_id, kind, name, reason)"
+                " values (%s, %s, %s, %s)",
+                [(source_id, item.kind, item.name, item.reason) for item in plan.left_out],
+            )
+
+
+def begin_copying(
+    connection: Connection,
+    source_id: int,
+    *,
+    run_id: UUID,
+    parts: Iterable[Part],
+    tables: Sequence[SourceTable],
+    target_schemas: Mapping[str, str],
+    start: Start,
+) -> None:
+    """Record what this run copies and under which snapshot; empty what an earlier run began."""
+    keys = {
+        "source": source_id,
+        "schemas": [t.schema for t in tables],
+        "names": [t.name for t in tables],
+    }
+    with connection.transaction():
+        # Waits for tasks of a dead run that are still at work; they find nothing more after this.
+        begun = connection.execute(
+            "delete from replication.copy_part p using replication.source_table t"
+            " where p.source_id = %(source)s and t.source_id = p.source_id"
+            " and t.schema_name = p.schema_name and t.table_name = p.table_name"
+            " and t.state <> 'ready' returning p.schema_name, p.table_name",
+            keys,
+        ).fetchall()
+        for schema, table in sorted(set(begun)):
+            connection.execute(
+                SQL("truncate only {}").format(Identifier(target_schemas[schema], table))
+            )
+        connection.execute(
+            "update replication.source_table t set state = 'copying',"
+            " start_lsn = %(lsn)s, start_snapshot = %(snapshot)s::pg_snapshot"
+            " from unnest(%(schemas)s::text[], %(names)s::text[]) as w (schema_name, table_name)"
+            " where t.source_id = %(source)s and t.schema_name = w.schema_name"
+            " and t.table_name = w.table_name",
+            {**keys, "lsn": start.lsn, "snapshot": start.snapshot},
+        )
+        with (
+            connection.cursor() as cursor,
+            cursor.copy(
+                "copy replication.copy_part (run_id, source_id, schema_name, table_name,"
+                " first_block, end_block, size_bytes) from stdin"
+            ) as copy,
+        ):
+            for part in parts:
+                copy.write_row(
+                    (
+                        run_id,
+                        source_id,
+                        part.schema,
+                        part.table,
+                        part.first_block,
+                        part.end_block,
+                        part.size_bytes,
+                    )
+                )
+
+
+def finish_tables(connection: Connection, source_id: int) -> int:
+    """Mark the tables whose parts are all copied as ready, and return how many became so."""
+    done = connection.execute(
+        load_query("pgrepl.basebackup", "finish_tables"),
+        {"source": source_id},
+    )
+    return done.rowcount
+
+
+def read_progress(connection: Connection, source_id: int) -> Sequence[TableProgress]:
+    """Return how far each table is, with what is being written at this moment."""
+    with connection.cursor(row_factory=class_row(TableProgress)) as cursor:
+        return cursor.execute(
+            load_query("pgrepl.basebackup", "copy_progress"),
+            {"source": source_id},
+        ).fetchall()
+
+
+def read_left_out(connection: Connection, source_id: int) -> Sequence[LeftOut]:
+    """Return what the copy has not."""
+    with connection.cursor(row_factory=class_row(LeftOut)) as cursor:
+        return cursor.execute(
+            "select kind, name, reason from replication.left_out where source_id = %s"
+            " order by kind, name",
+            (source_id,),
+        ).fetchall()
+
+
+def read_steps(connection: Connection, source_id: int) -> Sequence[PendingStep]:
+    """Return the steps that are still to be done, in order."""
+    with connection.cursor(row_factory=class_row(PendingStep)) as cursor:
+        return cursor.execute(
+            "select step, phase, schema_name, table_name, statement"
+            " from replication.copy_step where source_id = %s and not is_done order by step",
+            (source_id,),
+        ).fetchall()
+
+
+def forget(connection: Connection, source_id: int) -> None:
+    """Drop the schemas that pgrepl made for the source, and what it knows of its tables."""
+    with connection.transaction():
+        set_creating(connection, source_id)
+        schemas = connection.execute(
+            "delete from replication.target_schema where source_id = %s returning target_schema",
+            (source_id,),
+        ).fetchall()
+        if schemas:
+            names = SQL(", ").join(Identifier(schema) for (schema,) in schemas)
+            connection.execute(SQL("drop schema if exists {} cascade").format(names))
+        connection.execute(
+            "delete from replication.source_table where source_id = %s", (source_id,)
+        )
+        connection.execute("delete from replication.copy_step where source_id = %s", (source_id,))
+        connection.execute("delete from replication.left_out where source_id = %s", (source_id,))
+
+
+def clear_work(connection: Connection, source_id: int) -> None:
+    """Remove the lists of what was to be done, when it is done."""
+    connection.execute("delete from replication.copy_part where source_id = %s", (source_id,))
+    connection.execute(
+        "delete from replication.copy_step where source_id = %s and is_done", (source_id,)
+    )
+
+
+def find_dependents(connection: Connection, schemas: Sequence[str]) -> Sequence[str]:
+    """Return what others made elsewhere on the target on top of these schemas."""
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        return cursor.execute(
+            load_query("pgrepl.basebackup", "dependents"), {"schemas": list(schemas)}
+        ).fetchall()

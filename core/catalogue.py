@@ -1,0 +1,53 @@
+"""The tables of a source, as its catalogue describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+from psycopg.sql import Composable, Identifier
+
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+
+__all__ = ["SourceTable", "read_tables"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A row of ``sql/source_tables.sql``."""
+
+    oid: int
+    schema: str
+    name: str
+    #: The table itself, or the root of the partitioned table that it is a partition of.
+    root_schema: str
+    root_name: str
+    is_partitioned: bool
+    is_unlogged: bool
+    row_estimate: int
+    #: In the order of the table, without generated ones.
+    columns: Sequence[str]
+    #: A fingerprint: the same as long as the columns are.
+    definition: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Schema and name, what the target knows it by."""
+        return self.schema, self.name
+
+    @property
+    def identifier(self) -> Composable:
+        """The table in a statement for the source."""
+        return Identifier(self.schema, self.name)
+
+    def __str__(self) -> str:
+        """Return the name for messages."""
+        return f"{self.schema}.{self.name}"
+
+
+def read_tables(connection: Connection) -> Sequence[SourceTable]:
+    """Return every table that could be replicated."""
+    with connection.cursor(row_factory=class_row(SourceTable)) as cursor:
+        return cursor.execute(load_query("pgrepl", "source_tables")).fetchall()

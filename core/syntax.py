@@ -1,0 +1,138 @@
+"""SQL as trees: parsed and printed by PostgreSQL's own grammar.
+
+A tree is libpg_query's protobuf message. ``to_sql`` prints one and parses what it printed again;
+a text that does not mean the same tree never leaves this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import postgast
+from postgast import pg_query_pb2
+
+__all__ = [
+    "SqlSyntaxError",
+    "Tree",
+    "names_in",
+    "parse",
+    "quoted_constant",
+    "quoted_names",
+    "to_sql",
+    "walk",
+]
+
+#: A statement's tree, or a part of one. Protobuf makes its classes at run time, without types.
+Tree = Any
+
+_POSITIONS = frozenset(
+    {
+        "list_end",
+        "list_start",
+        "location",
+        "name_location",
+        "rexpr_list_end",
+        "rexpr_list_start",
+        "stmt_len",
+        "stmt_location",
+    }
+)
+_DOT = ord(".")
+
+
+class SqlSyntaxError(ValueError):
+    """A text is not SQL that PostgreSQL's grammar knows, or a tree cannot be printed as SQL."""
+
+
+def parse(sql: str) -> list[Tree]:
+    """Return the statements of a script, in order."""
+    try:
+        return [raw.stmt for raw in postgast.parse(sql).stmts]
+    except postgast.PgQueryError as exc:
+        raise SqlSyntaxError(str(exc)) from exc
+
+
+def to_sql(statement: Tree) -> str:
+    """Print a statement, without a semicolon, and prove that the text means the same tree."""
+    script = pg_query_pb2.ParseResult()
+    script.stmts.add().stmt.CopyFrom(statement)
+    try:
+        sql = postgast.deparse(script)
+        again = postgast.parse(sql)
+    except postgast.PgQueryError as exc:
+        raise SqlSyntaxError(str(exc)) from exc
+    if _without_positions(again.stmts) != _without_positions(script.stmts):
+        message = "the statement cannot be printed without changing its meaning"
+        raise SqlSyntaxError(message)
+    return sql
+
+
+def walk(tree: Tree) -> Iterator[Tree]:
+    """Yield every message of a tree, a parent before its children."""
+    yield tree
+    for field, value in tree.ListFields():
+        if field.message_type is None:
+            continue
+        for child in value if field.is_repeated else (value,):
+            yield from walk(child)
+
+
+def names_in(sql: str) -> Iterator[tuple[str, str]]:
+    """Yield each pair of names with a dot between, as the lexer sees it: ``a.b.c`` is two pairs.
+
+    Text constants are looked into as well: ``nextval('shop.number')`` names ``shop.number``.
+    """
+    text = sql.encode()
+    try:
+        tokens = list(postgast.scan(sql).tokens)
+    except postgast.PgQueryError as exc:
+        raise SqlSyntaxError(str(exc)) from exc
+    for index, token in enumerate(tokens):
+        if token.token == pg_query_pb2.SCONST:
+            yield from _names_in_constant(text[token.start + 1 : token.end - 1].decode())
+        elif token.token == _DOT and 0 < index < len(tokens) - 1:
+            before, after = tokens[index - 1], tokens[index + 1]
+            yield (
+                _name(text[before.start : before.end].decode()),
+                _name(text[after.start : after.end].decode()),
+            )
+
+
+def quoted_names(*names: str) -> str:
+    """Return names as SQL has them, quoted and with dots between."""
+    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def quoted_constant(text: str) -> str:
+    """Return a text constant as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _names_in_constant(text: str) -> Iterator[tuple[str, str]]:
+    try:
+        (statement,) = parse(f"select from {text}")
+    except (SqlSyntaxError, ValueError):
+        return
+    for tree in walk(statement):
+        if tree.DESCRIPTOR.name == "RangeVar" and tree.schemaname:
+            yield tree.schemaname, tree.relname
+
+
+def _name(token: str) -> str:
+    if token.startswith('"'):
+        return token[1:-1].replace('""', '"')
+    return token.lower()
+
+
+def _without_positions(statements: Tree) -> list[Tree]:
+    """Return copies that differ only where the statements mean something else."""
+    copies = []
+    for raw in statements:
+        copy = type(raw)()
+        copy.CopyFrom(raw)
+        for tree in walk(copy):
+            for name in _POSITIONS.intersection(tree.DESCRIPTOR.fields_by_name):
+                tree.ClearField(name)
+        copies.append(copy)
+    return copies
