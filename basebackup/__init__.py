@@ -1,3 +1,19 @@
 """Copy a source into the target, exactly as it is at one position of its WAL."""
 
-__all__: list[str] = []
+from pgrepl.basebackup.objects import LeftOut
+from pgrepl.basebackup.plan import CopyPlan, plan_copy
+from pgrepl.basebackup.report import CopyOptions, CopyReport, Stage, Watcher
+from pgrepl.basebackup.run import copy_source
+from pgrepl.basebackup.state import TableProgress
+
+__all__ = [
+    "CopyOptions",
+    "CopyPlan",
+    "CopyReport",
+    "LeftOut",
+    "Stage",
+    "TableProgress",
+    "Watcher",
+    "copy_source",
+    "plan_copy",
+]

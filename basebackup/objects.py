@@ -85,7 +85,8 @@ class SourceObjects:
 
 def read_objects(connection: Connection, *selections: TableSelection) -> SourceObjects:
     """Read the tables that every selection takes in, and what they need."""
-    tables, others = [], []
+    tables: list[SourceTable] = []
+    others: list[SourceTable] = []
     for table in read_tables(connection):
         # A partition comes with its root.
         is_chosen = all(

@@ -96,9 +96,10 @@ def _begin(connection: Connection, statement: Composed, expected: pq.ExecStatus)
 
 def _end(pgconn: pq.abc.PGconn) -> int:
     """Read the results behind a COPY and return the rows that its command tag counts."""
-    count = 0
-    while (result := pgconn.get_result()) is not None:
+    results = iter(pgconn.get_result, None)
+    # All of them: the connection is of no use before the last one.
+    ended = [result for result in results if result is not None]
+    for result in ended:
         if result.status != pq.ExecStatus.COMMAND_OK:
             raise error_from_result(result)
-        count = result.command_tuples or 0
-    return count
+    return ended[-1].command_tuples or 0

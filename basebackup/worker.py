@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -58,7 +58,10 @@ def run_task(task: CopyTask) -> list[PgreplError]:
     errors: list[PgreplError] = []
     while True:
         try:
-            with connect(task.source, _STAGE) as source, connect(task.target, _STAGE) as target:
+            with (
+                closing(connect(task.source, _STAGE)) as source,
+                closing(connect(task.target, _STAGE)) as target,
+            ):
                 with translated(task.source, "cannot use the snapshot"):
                     open_snapshot(source, task.snapshot)
                 failed = _copy_all(task, source, target)
@@ -117,12 +120,16 @@ def _copy(task: CopyTask, source: Connection, target: Connection, part: _Part) -
     target_schema = task.target_schemas[table.schema]
     if not table.columns:
         return _copy_empty_rows(task, source, target, table)
-    # Foreign keys are not there yet, but a table may have triggers of somebody's on the target.
-    return transfer(
-        (task.source, source, copy_out(table, part.first_block, part.end_block)),
-        (task.target, target, copy_in(table, target_schema)),
-        table,
-    )
+    try:
+        return transfer(
+            (task.source, source, copy_out(table, part.first_block, part.end_block)),
+            (task.target, target, copy_in(table, target_schema)),
+            table,
+        )
+    except PgreplError:
+        # In the middle of a COPY there is no way to roll back but this one.
+        target.close()
+        raise
 
 
 def _copy_empty_rows(

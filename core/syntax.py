@@ -58,7 +58,7 @@ def to_sql(statement: Tree) -> str:
     script = pg_query_pb2.ParseResult()
     script.stmts.add().stmt.CopyFrom(statement)
     try:
-        sql = postgast.deparse(script)
+        sql: str = postgast.deparse(script)
         again = postgast.parse(sql)
     except postgast.PgQueryError as exc:
         raise SqlSyntaxError(str(exc)) from exc

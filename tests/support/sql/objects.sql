@@ -103,6 +103,8 @@ comment on schema shop is 'the shop';
 create table shop.serials (id serial primary key, big bigserial, n integer default nextval('shop.loose_number'));
 create table shop.empty_columns ();
 create table shop.nothing_but_generated (twice integer generated always as (2) stored);
+alter table shop.empty_columns replica identity full;
+alter table shop.nothing_but_generated replica identity full;
 create table shop.dropped (a integer, b text, c integer primary key);
 alter table shop.dropped drop column b;
 alter table shop.dropped add column "d;--" text default '$$;';

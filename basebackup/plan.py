@@ -1,0 +1,102 @@
+"""What a copy would do, for ``--dry-run``. Reads only; nothing anywhere changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from pgrepl.basebackup.objects import LeftOut
+from pgrepl.basebackup.parts import plan_parts
+from pgrepl.basebackup.prepare import check_target, plan_schema, prepare
+from pgrepl.basebackup.report import CopyOptions
+from pgrepl.basebackup.sift import Step
+from pgrepl.basebackup.snapshot import keep_new_snapshot
+from pgrepl.config import Config, SourceConfig
+from pgrepl.migrations import read_version
+from pgrepl.postgres import connect
+from pgrepl.source_state import find_source
+
+__all__ = ["CopyPlan", "PlannedTable", "plan_copy"]
+
+#: What one job copied on a laptop with two cores, rows of 100 bytes: half of what was measured.
+BYTES_PER_SECOND = 40 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """A table of a plan."""
+
+    name: str
+    target: str
+    size_bytes: int
+    row_estimate: int
+    parts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPlan:
+    """What a copy would do."""
+
+    source: str
+    #: In the order in which they begin.
+    tables: Sequence[PlannedTable]
+    steps: Sequence[Step]
+    left_out: Sequence[LeftOut]
+    seconds_estimate: float
+
+
+def plan_copy(
+    config: Config, source: SourceConfig, options: CopyOptions, *, default_jobs: int
+) -> CopyPlan:
+    """Plan a copy from its beginning.
+
+    Raises
+    ------
+    PgreplError
+        whatever would stop the copy before its data.
+
+    """
+    jobs = options.jobs or default_jobs
+    keeper = keep_new_snapshot(source.endpoint)
+    with closing(keeper.connection), connect(config.target.endpoint, "basebackup") as target:
+        preparation = prepare(keeper.connection, source, options)
+        tables = preparation.objects.tables
+        keeper.lock(tables, options.lock_timeout_s)
+        if read_version(target) and find_source(target, source.name) is not None:
+            extensions: dict[str, str] = {}
+        else:
+            extensions = check_target(target, config.target.endpoint, preparation)
+        schema = plan_schema(
+            source,
+            keeper.connection,
+            preparation,
+            extensions,
+            options,
+            snapshot=keeper.snapshot,
+        )
+        sizes = keeper.sizes(tables)
+    parts = plan_parts(tables, sizes, jobs)
+    counts: dict[tuple[str, str], int] = {}
+    for part in parts:
+        key = (part.schema, part.table)
+        counts[key] = counts.get(key, 0) + 1
+    by_key = {table.key: table for table in tables}
+    planned = [
+        PlannedTable(
+            str(by_key[key]),
+            f"{preparation.schemas[key[0]]}.{key[1]}",
+            sizes[by_key[key].oid],
+            by_key[key].row_estimate,
+            count,
+        )
+        for key, count in counts.items()
+    ]
+    total = sum(table.size_bytes for table in planned)
+    return CopyPlan(
+        source=source.name,
+        tables=planned,
+        steps=schema.steps,
+        left_out=schema.left_out,
+        seconds_estimate=total / (BYTES_PER_SECOND * jobs),
+    )
