@@ -262,6 +262,7 @@ class _Run:
                 start=keeper.start,
             )
         reach("basebackup.copy_planned")
+        logger.info("copying begins", extra={"parts": len(parts), "jobs": spark.jobs})
         job = CopyJob(spark.session(), task, min(spark.jobs, len(parts) or 1))
         job.wait(lambda: self._poll(source_id), _POLL_S)
 

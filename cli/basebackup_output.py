@@ -25,6 +25,8 @@ logger = logging.getLogger("pgrepl.basebackup")
 _MB = 1024 * 1024
 #: Between two lines of progress where nobody watches.
 _LINE_EVERY_S = 5.0
+#: Below this share of the whole nobody can say how long the rest takes.
+_TELLING = 0.01
 
 
 class LogWatcher:
@@ -111,7 +113,7 @@ def _fraction(tables: Sequence[TableProgress]) -> float:
 
 def _seconds_left(tables: Sequence[TableProgress], elapsed_s: float) -> int | None:
     done = _fraction(tables)
-    return round(elapsed_s * (1 - done) / done) if done > 0 else None
+    return round(elapsed_s * (1 - done) / done) if done > _TELLING else None
 
 
 @contextmanager

@@ -98,11 +98,15 @@ def remap(statement: Tree, names: SchemaMap) -> Remapped:
 
 def _check_names(sql: str, tree: Tree, names: SchemaMap) -> None:
     """Search the printed statement for names that it should not hold any more."""
-    aliases, constants = set(), set()
+    # Two names may be a table and its column, and the table may be called like a schema.
+    aliases: set[tuple[str, ...]] = set()
+    constants: set[tuple[str, str]] = set()
     for part in walk(tree):
         kind = part.DESCRIPTOR.name
-        if kind == "ColumnRef" and len(part.fields) == 2:  # noqa: PLR2004  table.column
+        if kind == "ColumnRef":
             aliases.add(tuple(texts(part.fields)))
+        elif kind == "DefElem" and part.defname == "owned_by":
+            aliases.add(tuple(texts(part.arg.list.items)))
         elif kind in ("A_Const", "DefElem", "CommentStmt", "CreateEnumStmt"):
             constants.update(_pairs_of_constants(part))
     for schema, name in names_in(sql):

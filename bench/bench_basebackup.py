@@ -1,0 +1,269 @@
+"""Throughput of a basebackup beside its peers, on the same data in one run.
+
+    python bench/bench_basebackup.py [--megabytes 400] [--jobs 2]
+
+Two shapes of the same size: eight tables, and one big table. Each tool copies schema, rows and
+primary keys from one throwaway server into another. pgrepl's figure is given with and without the
+start of Spark, which costs the same however much is copied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+import psycopg
+
+from pgrepl.throwaway import Cluster
+
+SETTINGS = {
+    "wal_level": "logical",
+    "max_wal_senders": "20",
+    "max_replication_slots": "20",
+    "max_sync_workers_per_subscription": "8",
+    "max_logical_replication_workers": "16",
+    "max_worker_processes": "32",
+    "output_plugin_libraries": "pgoutput, test_decoding, wal2json",
+    "max_wal_size": "8GB",
+    "shared_buffers": "256MB",
+    "maintenance_work_mem": "256MB",
+}
+SHAPES = {"eight tables": 8, "one big table": 1}
+ROW_BYTES = 135  # of a row below on disk
+MB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Result:
+    """How long one tool took."""
+
+    tool: str
+    seconds: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Two servers and what is copied between them."""
+
+    source: Cluster
+    target: Cluster
+    dbname: str
+    jobs: int
+    folder: Path
+
+    def run(self, *command: str | Path) -> None:
+        """Run a program, quietly."""
+        subprocess.run(command, check=True, capture_output=True)
+
+    def program(self, name: str) -> Path:
+        """Return a program of the servers' version."""
+        return self.source.binaries.program(name)
+
+
+def fill(source: Cluster, dbname: str, tables: int, megabytes: int) -> None:
+    """Make tables of the same total size."""
+    rows = megabytes * MB // ROW_BYTES // tables
+    source.create_database(dbname)
+    with psycopg.connect(source.dsn(dbname), autocommit=True) as connection:
+        for number in range(tables):
+            make_table(connection, f"t{number}", rows)
+        connection.execute("vacuum analyze")
+        connection.execute("checkpoint")
+
+
+def make_table(connection: psycopg.Connection, name: str, rows: int) -> None:
+    """Make one table of plain rows."""
+    connection.execute(
+        f"create table {name} (id bigint, at timestamptz, amount numeric, note text)".encode()
+    )
+    connection.execute(
+        f"insert into {name} select g, '2026-01-01'::timestamptz + g * interval '1 s', g / 7.0,"
+        f" repeat(md5(g::text), 2) from generate_series(1, {rows}) g".encode()
+    )
+    connection.execute(f"alter table {name} add primary key (id)".encode())
+
+
+def clean(arena: Arena) -> None:
+    """Give the next tool an empty database, and the server a quiet start."""
+    with psycopg.connect(arena.target.dsn(), autocommit=True) as connection:
+        connection.execute("drop database if exists copy with (force)")
+        connection.execute("create database copy")
+        connection.execute("checkpoint")
+
+
+def with_pgrepl(arena: Arena) -> Result:
+    """Run ``pgrepl basebackup``."""
+    config = arena.folder / "pgrepl.toml"
+    config.write_text(
+        f'[target]\ndsn = "{arena.target.dsn("copy")}"\n'
+        f'[sources.{arena.dbname}]\ndsn = "{arena.source.dsn(arena.dbname)}"\n',
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "pgrepl.cli", "basebackup", arena.dbname]
+    options = ["--jobs", str(arena.jobs), "--config", str(config), "--log-format", "json"]
+    with Memory() as memory:
+        begin = time.monotonic()
+        done = subprocess.run([*command, *options], check=False, capture_output=True, text=True)
+        seconds = time.monotonic() - begin
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    with psycopg.connect(arena.source.dsn(arena.dbname), autocommit=True) as connection:
+        connection.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
+    note = f"{seconds - spark_start_s(done.stderr):.1f} s without waiting for Spark;"
+    return Result(
+        "pgrepl basebackup", seconds, f"{note} peak of a Python worker {memory.peak_mb} MB"
+    )
+
+
+def spark_start_s(log: str) -> float:
+    """Return how long the run had nothing to do but to wait for Spark."""
+    entries = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    at = {entry["event"]: datetime.fromisoformat(entry["at"]) for entry in entries}
+    return (at["copying begins"] - at["basebackup: data"]).total_seconds()
+
+
+class Memory:
+    """Watch the memory of Spark's Python workers."""
+
+    def __enter__(self) -> Self:
+        """Begin to watch."""
+        self.peak_mb = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop watching."""
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.2):
+            for status in Path("/proc").glob("[0-9]*/status"):
+                try:
+                    command = (status.parent / "cmdline").read_bytes()
+                    found = re.search(r"VmHWM:\s+(\d+)", status.read_text())
+                except OSError:
+                    continue
+                if found and b"pyspark.daemon" in command:
+                    self.peak_mb = max(self.peak_mb, int(found[1]) // 1024)
+
+
+def with_dump(arena: Arena) -> Result:
+    """Run ``pg_dump`` into a folder and ``pg_restore`` out of it, both with all jobs."""
+    folder = arena.folder / "dump"
+    begin = time.monotonic()
+    arena.run(
+        *(arena.program("pg_dump"), "-d", arena.source.dsn(arena.dbname), "-Fd", "-Z0"),
+        *("-j", str(arena.jobs), "-f", folder),
+    )
+    arena.run(
+        *(arena.program("pg_restore"), "-d", arena.target.dsn("copy"), "-j", str(arena.jobs)),
+        folder,
+    )
+    seconds = time.monotonic() - begin
+    shutil.rmtree(folder)
+    return Result("pg_dump | pg_restore -j", seconds)
+
+
+def with_subscription(arena: Arena) -> Result:
+    """Let native logical replication copy the tables; the schema by ``pg_dump``."""
+    begin = time.monotonic()
+    schema = subprocess.run(
+        [arena.program("pg_dump"), "-d", arena.source.dsn(arena.dbname), "--schema-only"],
+        check=True,
+        capture_output=True,
+    ).stdout
+    psql = [arena.program("psql"), "-Xq", "-d", arena.target.dsn("copy")]
+    subprocess.run(psql, input=schema, check=True, capture_output=True)
+    with (
+        psycopg.connect(arena.source.dsn(arena.dbname), autocommit=True) as source,
+        psycopg.connect(arena.target.dsn("copy"), autocommit=True) as target,
+    ):
+        source.execute("create publication bench for all tables")
+        connection = f"create subscription bench connection '{arena.source.dsn(arena.dbname)}'"
+        target.execute(f"{connection} publication bench".encode())
+        left = "select count(*) from pg_subscription_rel where srsubstate not in ('r', 's')"
+        while target.execute(left.encode()).fetchone() != (0,):
+            time.sleep(0.05)
+        seconds = time.monotonic() - begin
+        target.execute("drop subscription bench")
+        source.execute("drop publication bench")
+    return Result("native initial sync", seconds)
+
+
+def with_pgcopydb(arena: Arena) -> Result | None:
+    """Run ``pgcopydb clone``, where it is installed."""
+    program = shutil.which("pgcopydb")
+    if program is None:
+        return None
+    begin = time.monotonic()
+    arena.run(
+        *(program, "clone", "--source", arena.source.dsn(arena.dbname)),
+        *("--target", arena.target.dsn("copy"), "--dir", arena.folder / "pgcopydb", "--restart"),
+        *("--table-jobs", str(arena.jobs), "--index-jobs", str(arena.jobs)),
+        *("--split-tables-larger-than", "64MB", "--no-acl", "--no-owner"),
+    )
+    return Result("pgcopydb clone", time.monotonic() - begin)
+
+
+TOOLS: tuple[Callable[[Arena], Result | None], ...] = (
+    with_pgrepl,
+    with_dump,
+    with_subscription,
+    with_pgcopydb,
+)
+
+
+def measure(arena: Arena, shape: str, megabytes: int) -> None:
+    """Run every tool on one shape and print figures and ratios."""
+    print(f"{shape}, {megabytes} MB, {arena.jobs} jobs")
+    results = []
+    for tool in TOOLS:
+        clean(arena)
+        result = tool(arena)
+        if result is None:
+            print("  pgcopydb clone: not installed, skipped")
+        else:
+            results.append(result)
+    for result in results:
+        ratio = result.seconds / results[0].seconds
+        print(
+            f"  {result.tool:24} {result.seconds:6.1f} s {megabytes / result.seconds:6.1f} MB/s"
+            f"  {ratio:5.2f} x pgrepl's time  {result.note}"
+        )
+
+
+def main() -> None:
+    """Run everything."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--megabytes", type=int, default=400)
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Cluster(settings=SETTINGS) as source,
+        Cluster(settings=SETTINGS) as target,
+    ):
+        for shape, tables in SHAPES.items():
+            fill(source, f"bench_{tables}", tables, arguments.megabytes)
+            arena = Arena(source, target, f"bench_{tables}", arguments.jobs, Path(folder))
+            measure(arena, shape, arguments.megabytes)
+
+
+if __name__ == "__main__":
+    main()

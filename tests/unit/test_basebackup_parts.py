@@ -1,0 +1,67 @@
+"""How tables are cut into parts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgrepl.basebackup.parts import BLOCK_BYTES, Part, plan_parts
+from pgrepl.catalogue import SourceTable
+
+MB = 1024 * 1024
+
+
+def table(oid: int, *, columns: tuple[str, ...] = ("a",), is_partitioned: bool = False):
+    return SourceTable(
+        oid=oid,
+        schema="s",
+        name=f"t{oid}",
+        root_schema="s",
+        root_name=f"t{oid}",
+        is_partitioned=is_partitioned,
+        is_unlogged=False,
+        row_estimate=0,
+        columns=columns,
+        definition="",
+    )
+
+
+def test_small_tables_are_whole_parts_and_the_biggest_comes_first():
+    parts = plan_parts([table(1), table(2)], {1: MB, 2: 2 * MB}, jobs=4)
+    assert parts == [Part("s", "t2", 2 * MB), Part("s", "t1", MB)]
+
+
+def test_empty_table_is_a_part_so_that_it_becomes_ready():
+    assert plan_parts([table(1)], {1: 0}, jobs=4) == [Part("s", "t1", 0)]
+
+
+def test_partitioned_table_has_no_rows_of_its_own():
+    assert plan_parts([table(1, is_partitioned=True)], {1: 0}, jobs=4) == []
+
+
+def test_one_big_table_keeps_all_jobs_busy():
+    parts = plan_parts([table(1)], {1: 10_000 * MB}, jobs=4)
+    assert len(parts) == 16
+
+
+def test_table_without_stored_columns_is_never_cut():
+    assert len(plan_parts([table(1, columns=())], {1: 10_000 * MB}, jobs=4)) == 1
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=6), st.integers(1, 16))
+def test_parts_of_a_table_cover_every_block_once(megabytes, jobs):
+    tables = [table(oid) for oid in range(len(megabytes))]
+    sizes = {oid: size * MB + oid for oid, size in enumerate(megabytes)}
+    parts = plan_parts(tables, sizes, jobs)
+    for one in tables:
+        own = sorted(
+            (p for p in parts if p.table == one.name), key=lambda part: part.first_block or 0
+        )
+        assert own[0].first_block is None
+        assert own[-1].end_block is None
+        for left, right in pairwise(own):
+            assert left.end_block == right.first_block
+            assert right.first_block is not None
+            assert right.first_block * BLOCK_BYTES < sizes[one.oid]
