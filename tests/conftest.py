@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.basebackup.job import SessionInBackground
+from pgrepl.config import SparkConfig
+from pgrepl.spark import build_session
 from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries
 from tests.support.database import Database
 
@@ -62,3 +65,13 @@ def source(source_cluster: Cluster, make_database: Callable[..., Database]) -> D
 @pytest.fixture
 def target(target_cluster: Cluster, make_database: Callable[..., Database]) -> Database:
     return make_database(target_cluster, prefix="target")
+
+
+@pytest.fixture(scope="session")
+def one_spark_session() -> Iterator[None]:
+    """Keep one Spark session for all tests that use this: it takes 5 to 9 seconds to start one."""
+    session = build_session(SparkConfig(master="local[2]"), "pgrepl-test")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SessionInBackground, "stop", lambda _: None)
+        yield
+    session.stop()

@@ -12,6 +12,8 @@ from tests.support.copying import SQL, Recorder, copy, has_slot, slot_of, state_
 from tests.support.replaying import checksums, replay_slot
 from tests.support.workload import make_tables, writers
 
+pytestmark = pytest.mark.usefixtures("one_spark_session")
+
 MATRIX_SCHEMAS = ("shop", "kit", 'Odd.Schema "q"')
 
 

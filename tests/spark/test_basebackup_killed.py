@@ -13,6 +13,8 @@ from tests.support.replaying import checksums, replay_slot
 from tests.support.waiting import wait_until
 from tests.support.workload import make_tables, writers
 
+pytestmark = pytest.mark.usefixtures("one_spark_session")
+
 #: Where the run dies, what it leaves as the source's state, and how the next run calls itself.
 PLACES = [
     ("source_recorded", "creating", "copied"),
