@@ -87,7 +87,7 @@ class SparkProbe:
             return Finding(
                 "spark",
                 Status.FAILURE,
-                f"a job on {master} failed: {_last_error(log)}",
+                f"a job on {master} failed: {self._config.redact(_last_error(log))}",
                 Remedy(shell=("pgrepl doctor --verbose",), then="correct [spark] in pgrepl.toml"),
             )
         versions = json.loads(answer)

@@ -48,11 +48,16 @@ _FAST = {
     "log_min_messages": "warning",
 }
 
+# The owner may have died while initdb or the server was still coming up and making files, so both
+# steps are repeated until nothing is left; five minutes are more than either takes.
 _REAPER = """
 cat >/dev/null
-"$1" stop -D "$2/data" -m immediate -s -t 60 >/dev/null 2>&1
 tries=0
-until rm -rf "$2" 2>/dev/null || [ $tries -ge 50 ]; do tries=$((tries + 1)); sleep 0.1; done
+while [ -e "$2" ] && [ $tries -lt 3000 ]; do
+    "$1" stop -D "$2/data" -m immediate -s -t 60
+    rm -rf "$2" || sleep 0.1
+    tries=$((tries + 1))
+done
 """
 
 # sockaddr_un holds 108 bytes; the socket's own name takes up to 15 of them.
@@ -233,10 +238,11 @@ class Cluster:
 
 def _make_folder(account: Account) -> Path:
     # Root's TMPDIR may be closed to the server's account, and a long one has no room for a socket.
+    prefix = f"pgrepl-{os.getpid()}-"  # tells who owns it
     wanted = tempfile.gettempdir()
-    if os.geteuid() == 0 or len(os.fsencode(wanted)) > _SOCKET_DIR_BYTES - len("/pgrepl-12345678"):
+    if os.geteuid() == 0 or len(os.fsencode(wanted)) + len(prefix) > _SOCKET_DIR_BYTES - 10:
         wanted = "/tmp"  # noqa: S108  mkdtemp makes a private folder in it
-    folder = Path(tempfile.mkdtemp(prefix="pgrepl-", dir=wanted))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=wanted))
     account.own(folder)
     return folder
 
