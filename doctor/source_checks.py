@@ -10,7 +10,7 @@ from pgrepl.config import SourceConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 from pgrepl.doctor.plugin_probe import PATIENCE_S, PLUGIN, PluginState, Probe
 from pgrepl.doctor.settings_list import split_list
-from pgrepl.doctor.source_facts import SourceFacts, SourceServer, SourceSlot, Writer
+from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot, Writer
 
 __all__ = ["MINIMUM_VERSION", "check_server", "check_version", "is_probe_possible"]
 
@@ -36,7 +36,7 @@ def check_server(
         check_replication_privilege(server),
         check_slots(server, facts.slot),
         check_wal_senders(server),
-        check_plugin_allowed(server),
+        check_plugin_allowed(server.role, facts.plugins, facts.slot, probe),
         check_plugin(server, probe),
         check_special_floats(facts, probe),
         check_writers(facts.slot, probe, writers),
@@ -143,32 +143,36 @@ def check_wal_senders(server: SourceServer) -> Finding:
     )
 
 
-def check_plugin_allowed(server: SourceServer) -> Finding:
+def check_plugin_allowed(
+    role: str, plugins: PluginList, slot: SourceSlot | None, probe: Probe | None
+) -> Finding:
     """Since 15.19 a server runs only the output plugins that ``output_plugin_libraries`` lists."""
-    value = server.output_plugin_libraries
-    if value is None:
+    if not plugins.exists:
         return Finding.ok("plugin-allowed", "this server lets any output plugin run")
-    allowed = split_list(value)
-    if PLUGIN in allowed:
-        return Finding.ok("plugin-allowed", f"output_plugin_libraries lists {PLUGIN}")
-    # One name with commas in it is what ALTER SYSTEM makes of a single quoted text.
-    names = [name.strip() for item in allowed for name in item.split(",") if name.strip()]
-    wanted = [*(name for name in names if name != PLUGIN), PLUGIN]
-    why = (
-        f"output_plugin_libraries is one name with commas in it, {value}:"
-        " ALTER SYSTEM takes a single quoted text for a single name"
-        if PLUGIN in names
-        else f"output_plugin_libraries does not list {PLUGIN}, so the server refuses the plugin"
-    )
-    statement = SQL("ALTER SYSTEM SET output_plugin_libraries = {}").format(
-        SQL(", ").join(map(_list_item, wanted))
-    )
-    return Finding("plugin-allowed", Status.FAILURE, why, Remedy.of(statement, _RELOAD))
-
-
-def _list_item(name: str) -> SQL | Identifier:
-    plain = {PLUGIN: SQL("wal2json"), "pgoutput": SQL("pgoutput")}
-    return plain.get(name, Identifier(name))
+    names = split_list(plugins.value or "")
+    if PLUGIN in names or (
+        plugins.value is None and probe is not None and probe.state is not PluginState.NOT_ALLOWED
+    ):
+        return Finding.ok("plugin-allowed", f"the server allows {PLUGIN} to this role")
+    if plugins.value is None and probe is None and slot is not None:
+        return Finding.skipped("plugin-allowed", "cannot be tried while all slots are in use")
+    if any("," in name and PLUGIN in name for name in names):
+        # This is what ALTER SYSTEM makes of a single quoted text.
+        why = (
+            f"output_plugin_libraries is one name with commas in it, {plugins.value}:"
+            " a single quoted text is a single name"
+        )
+    elif plugins.value is None and probe is None:
+        # Servers do not list it by default, and to list it once more does no harm.
+        why = f"output_plugin_libraries cannot be read, and lists {PLUGIN} on no server by default"
+    else:
+        why = f"output_plugin_libraries does not list {PLUGIN}, so the server refuses the plugin"
+    # For this role alone: what others may run is not ours to change.
+    statement = SQL(
+        "ALTER ROLE {} SET output_plugin_libraries = pgoutput, test_decoding, wal2json"
+    ).format(Identifier(role))
+    remedy = Remedy.of(statement, then="or add wal2json to the list of the whole server")
+    return Finding("plugin-allowed", Status.FAILURE, why, remedy)
 
 
 def check_plugin(server: SourceServer, probe: Probe | None) -> Finding:

@@ -12,7 +12,7 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -48,8 +48,8 @@ _FAST = {
     "log_min_messages": "warning",
 }
 
-# The owner may have died while initdb or the server was still coming up and making files, so both
-# steps are repeated until nothing is left; five minutes are more than either takes.
+# The owner may have died while the server was still coming up and making files, so both steps are
+# repeated until nothing is left; five minutes are more than that takes.
 _REAPER = """
 cat >/dev/null
 tries=0
@@ -175,6 +175,9 @@ class Cluster:
             "initdb",
             *("-D", self.data, "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"),
             *("--auth-local=trust", "--auth-host=scram-sha-256"),
+            # initdb would make a folder anew that the reaper has just removed: it holds the pipe
+            # open too, and the reaper waits for both to end.
+            pass_fds=() if self._reaper.stdin is None else (self._reaper.stdin.fileno(),),
         )
 
     def _pg_ctl_start(self) -> None:
@@ -209,7 +212,7 @@ class Cluster:
             **self._account.subprocess_user,
         )
 
-    def _run(self, program: str, *arguments: str | Path) -> None:
+    def _run(self, program: str, *arguments: str | Path, pass_fds: Sequence[int] = ()) -> None:
         # Output goes to a file, not to a pipe: the server would keep a pipe open for ever.
         output = self._folder / "output"
         with output.open("wb") as sink:
@@ -220,6 +223,7 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 cwd="/",
                 env=_environment(),
+                pass_fds=pass_fds,
                 check=False,
                 **self._account.subprocess_user,
             )

@@ -10,7 +10,6 @@ import pytest
 from pgrepl.doctor import Area, Status
 from pgrepl.throwaway import Cluster
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
-from tests.support.waiting import wait_until
 
 SOURCE = Area.SOURCE
 
@@ -187,20 +186,25 @@ def test_plugin_that_is_not_installed(patient):
 
 
 @pytest.mark.parametrize("setting", ["pgoutput", "'pgoutput, test_decoding, wal2json'"])
-def test_plugin_that_the_server_does_not_allow(admit, binaries, setting):
+@pytest.mark.parametrize("may_read_setting", [True, False])
+def test_plugin_that_the_server_does_not_allow(patient, binaries, setting, may_read_setting):
     if "output_plugin_libraries" not in binaries.settings:
         pytest.skip("this server is older than 15.19 and lets any plugin run")
-    patient = admit(source_settings={"wal_level": "logical"})
     patient.source.execute(
-        f"alter system set output_plugin_libraries = {setting}", "select pg_reload_conf()"
+        f"alter database {patient.source.name} set output_plugin_libraries = {setting}"
     )
-    broken = wait_until(
-        lambda: (f := patient.finding(SOURCE, "plugin-allowed")).status is Status.FAILURE and f
-    )
-    assert patient.finding(SOURCE, "plugin").status is Status.SKIPPED
-    patient.mend(SOURCE, broken)
-    wait_until(lambda: patient.finding(SOURCE, "plugin-allowed").status is Status.OK)
+    if may_read_setting:
+        patient.source.execute(f"grant pg_read_all_settings to {patient.role}")
+    broken = assert_broken_then_mended(patient, "plugin-allowed", "output_plugin_libraries")
+    assert ("single quoted text" in broken.message) is ("," in setting)
     assert patient.finding(SOURCE, "plugin").status is Status.OK
+
+
+def test_plugin_is_not_tried_where_it_is_not_allowed(patient, binaries):
+    if "output_plugin_libraries" not in binaries.settings:
+        pytest.skip("this server is older than 15.19 and lets any plugin run")
+    patient.source.execute(f"alter role {patient.role} set output_plugin_libraries = pgoutput")
+    assert patient.finding(SOURCE, "plugin").status is Status.SKIPPED
 
 
 def test_server_as_packages_install_it(admit):
@@ -226,6 +230,7 @@ def wal_sender(database):
 def test_slots_and_wal_senders_that_are_all_in_use(admit):
     few = {**LOGICAL_DECODING, "max_replication_slots": "1", "max_wal_senders": "1"}
     patient = admit(source_settings=few)
+    patient.source.execute(f"grant pg_read_all_settings to {patient.role}")
     assert patient.failing() == set()
     patient.source.execute("select pg_create_logical_replication_slot('theirs', 'test_decoding')")
     with wal_sender(patient.source):
