@@ -9,14 +9,9 @@ import pytest
 
 from pgrepl.doctor.finding import Area, Examination, Finding, Status, exit_code
 from pgrepl.doctor.machine import ClockReading, check_clocks
+from pgrepl.doctor.plugin_checks import check_plugin, check_plugin_allowed, check_special_floats
 from pgrepl.doctor.plugin_probe import PluginState, Probe
-from pgrepl.doctor.source_checks import (
-    check_plugin,
-    check_plugin_allowed,
-    check_slot,
-    check_special_floats,
-    check_version,
-)
+from pgrepl.doctor.source_checks import check_slot, check_version
 from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot
 from pgrepl.doctor.target_checks import check_lz4
 from pgrepl.doctor.target_facts import TargetServer
