@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-COMMAND = (sys.executable, "-m", "pgrepl.cli")
+COMMAND = (str(Path(sys.executable).with_name("pgrepl")),)
 
 
 def run_pgrepl(

@@ -1,0 +1,141 @@
+"""Judgements over facts that no server here can be brought to show."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pgrepl.doctor.finding import Area, Examination, Finding, Status, exit_code
+from pgrepl.doctor.machine import ClockReading, check_clocks
+from pgrepl.doctor.plugin_checks import check_plugin, check_plugin_allowed, check_special_floats
+from pgrepl.doctor.plugin_probe import PluginState, Probe
+from pgrepl.doctor.source_checks import check_slot, check_version
+from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot
+from pgrepl.doctor.target_checks import check_lz4
+from pgrepl.doctor.target_facts import TargetServer
+
+SERVER = SourceServer(
+    version_num=150020,
+    is_standby=False,
+    dbname="shop",
+    system_identifier=1,
+    role="pgrepl",
+    may_replicate=True,
+    wal_level="logical",
+    max_slots=10,
+    used_slots=0,
+    max_wal_senders=10,
+    used_wal_senders=0,
+    encoding="UTF8",
+    max_slot_wal_keep_mb=100_000,
+    has_large_objects=False,
+)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def server(**changes):
+    return dataclasses.replace(SERVER, **changes)
+
+
+@pytest.mark.parametrize(
+    ("version_num", "status"),
+    [(140012, Status.FAILURE), (150000, Status.OK), (150020, Status.OK), (180001, Status.OK)],
+)
+def test_versions_before_15_fail(version_num, status):
+    assert check_version(version_num).status is status
+
+
+USABLE = Probe(PluginState.USABLE)
+REFUSED = Probe(PluginState.NOT_ALLOWED)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "probe", "status"),
+    [
+        (PluginList(exists=False, value=None), None, Status.OK),
+        (PluginList(exists=True, value="wal2json"), None, Status.OK),
+        (PluginList(exists=True, value='pgoutput, "wal2json"'), None, Status.OK),
+        (PluginList(exists=True, value="pgoutput"), REFUSED, Status.FAILURE),
+        (PluginList(exists=True, value=""), None, Status.FAILURE),
+        (PluginList(exists=True, value='"pgoutput, wal2json"'), None, Status.FAILURE),
+        (PluginList(exists=True, value=None), None, Status.FAILURE),
+        (PluginList(exists=True, value=None), USABLE, Status.OK),
+        (PluginList(exists=True, value=None), REFUSED, Status.FAILURE),
+    ],
+)
+def test_plugin_is_allowed_where_the_list_or_the_attempt_says_so(plugins, probe, status):
+    assert check_plugin_allowed("pgrepl", plugins, None, probe).status is status
+
+
+def test_single_quoted_list_is_explained():
+    plugins = PluginList(exists=True, value='"pgoutput, wal2json"')
+    finding = check_plugin_allowed("pgrepl", plugins, None, None)
+    assert "a single quoted text is a single name" in finding.message
+
+
+def test_missing_plugin_names_the_package_of_the_servers_version():
+    probe = Probe(PluginState.MISSING, reason='could not access file "wal2json"')
+    finding = check_plugin(server(version_num=170002), probe)
+    assert finding.status is Status.FAILURE
+    assert finding.remedy is not None
+    assert finding.remedy.shell == ("apt-get install postgresql-17-wal2json",)
+
+
+def test_new_plugin_carries_special_floats():
+    nothing = PluginList(exists=False, value=None)
+    facts = SourceFacts(
+        server=SERVER, plugins=nothing, tables=[], unreadable_sequences=[], extensions=[], slot=None
+    )
+    probe = Probe(PluginState.USABLE, has_text_numbers=True)
+    assert check_special_floats(facts, probe).status is Status.OK
+
+
+def test_slot_about_to_be_lost_fails():
+    slot = SourceSlot("wal2json", "shop", is_active=False, wal_status="unreserved", held_bytes=1)
+    finding = check_slot("pgrepl_shop", SERVER, slot)
+    assert (finding.status, "about to be lost" in finding.message) == (Status.FAILURE, True)
+
+
+def test_server_without_lz4_fails():
+    facts = {field.name: None for field in dataclasses.fields(TargetServer)}
+    without = TargetServer(**{**facts, "has_lz4": False})  # type: ignore[arg-type]
+    assert check_lz4(without).status is Status.FAILURE
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "took_s", "status"),
+    [
+        (0, 0.01, Status.OK),
+        (1.9, 0.01, Status.OK),
+        (30, 0.01, Status.WARNING),
+        (-30, 0.01, Status.WARNING),
+        (3, 4, Status.OK),  # the query may have waited that long
+    ],
+)
+def test_clock_is_off_only_when_the_query_does_not_explain_it(ahead_s, took_s, status):
+    after = NOON + timedelta(seconds=took_s)
+    middle = NOON + timedelta(seconds=took_s / 2)
+    reading = ClockReading("target", middle + timedelta(seconds=ahead_s), NOON, after)
+    assert check_clocks([reading]).status is status
+
+
+@pytest.mark.parametrize(
+    ("failed", "code"),
+    [
+        ([], 0),
+        ([Area.SOURCE], 20),
+        ([Area.TARGET], 30),
+        ([Area.HERE], 10),
+        ([Area.TARGET, Area.SOURCE, Area.HERE], 20),
+        ([Area.HERE, Area.TARGET], 30),
+    ],
+)
+def test_exit_code_is_that_of_the_first_area_that_failed(failed, code):
+    bad = Finding("x", Status.FAILURE, "is broken")
+    fine = Finding("y", Status.WARNING, "may be better")
+    examinations = [
+        Examination(area, area.value, (bad if area in failed else fine,)) for area in Area
+    ]
+    assert exit_code(examinations) == code

@@ -1,0 +1,75 @@
+"""Imports point one way: cli, then stages, then core."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FOLDERS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+    "setuptools"
+]["package-dir"]
+STAGES = {"basebackup", "ddl_capture", "doctor", "receiver", "replayer"}
+# What a folder may import besides itself and core. A new folder must be entered here.
+ALLOWED: dict[str, set[str]] = {
+    "core": set(),
+    "throwaway": set(),
+    **{stage: set() for stage in STAGES},
+    "demo": {"throwaway"},
+    "cli": STAGES | {"demo", "throwaway"},
+}
+MODULES = sorted(path for folder in FOLDERS.values() for path in (ROOT / folder).glob("**/*.py"))
+
+
+def imported_folders(source: str) -> set[str]:
+    """Return the folders of ours that a module imports, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    packages = {FOLDERS[name] for name in names if name in FOLDERS and name != "pgrepl"}
+    parents = {FOLDERS.get(name.rpartition(".")[0]) for name in names}
+    return (packages | (parents - {None})) - {"core"}
+
+
+def test_every_folder_has_its_place_in_the_layers():
+    assert set(ALLOWED) == set(FOLDERS.values())
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_module_imports_only_what_lies_below_it(module):
+    folder = module.relative_to(ROOT).parts[0]
+    beyond = imported_folders(module.read_text(encoding="utf-8")) - ALLOWED[folder] - {folder}
+    assert beyond == set()
+
+
+def test_forbidden_import_would_be_noticed():
+    assert imported_folders("from pgrepl.receiver import x") == {"receiver"}
+    assert imported_folders("def f():\n    import pgrepl.replayer.plan") == {"replayer"}
+    assert imported_folders("from pgrepl import cli") == {"cli"}
+    assert imported_folders("from pgrepl.errors import PgreplError") == set()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_exported_names_exist_and_are_sorted(module):
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    exported = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and node.value is not None
+        and "__all__" in ast.dump(node)
+    ]
+    for names in exported:
+        # As ruff sorts them: constants, then classes, then the rest.
+        key = [(0 if n.isupper() else 1 if n[0].isupper() else 2, n) for n in names]
+        assert key == sorted(key)
+        defined = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+        defined |= {n.name for n in tree.body if hasattr(n, "name")}
+        defined |= {a.asname or a.name for n in tree.body if hasattr(n, "names") for a in n.names}
+        assert set(names) <= defined

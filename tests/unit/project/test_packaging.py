@@ -1,0 +1,81 @@
+"""What stands on disk is what gets installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SETUPTOOLS = PROJECT["tool"]["setuptools"]
+FOLDERS = SETUPTOOLS["package-dir"]
+NOT_PACKAGED = {"tests", "bench", "build"}
+
+
+def folders_with_code() -> set[str]:
+    return {
+        str(path.parent.relative_to(ROOT))
+        for path in ROOT.glob("*/**/__init__.py")
+        if path.relative_to(ROOT).parts[0] not in NOT_PACKAGED
+        and not path.relative_to(ROOT).parts[0].startswith(".")
+    }
+
+
+def test_every_package_on_disk_is_declared():
+    assert folders_with_code() == set(FOLDERS.values())
+    assert sorted(SETUPTOOLS["packages"]) == sorted(FOLDERS)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    # The build writes into the tree it builds from, so it gets a copy of what git would ship.
+    tree = folder / "tree"
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout.split(b"\0")
+    for name in filter(None, (name.decode() for name in names)):
+        if (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_bytes((ROOT / name).read_bytes())
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index"]
+    subprocess.run(
+        [*pip, "--no-build-isolation", "-w", folder, tree], check=True, capture_output=True
+    )
+    (built,) = folder.glob("*.whl")
+    return zipfile.ZipFile(built)
+
+
+def test_wheel_holds_every_module_and_sql_file_on_disk(wheel):
+    expected = {"pgrepl/py.typed"}
+    for package, folder in FOLDERS.items():
+        inside = package.replace(".", "/")
+        for pattern in ("*.py", "sql/*.sql"):
+            for path in (ROOT / folder).glob(pattern):
+                expected.add(f"{inside}/{path.relative_to(ROOT / folder)}")
+    packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert packed == expected
+
+
+def test_wheel_brings_the_command(wheel):
+    (entry_points,) = (n for n in wheel.namelist() if n.endswith("entry_points.txt"))
+    assert "pgrepl = pgrepl.cli.main:main" in wheel.read(entry_points).decode()
+
+
+def test_pins_hold_every_direct_dependency_and_no_index():
+    lines = (ROOT / "requirements/dev.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert all("==" in pin and "/" not in pin and not pin.startswith("-") for pin in pins)
+    pinned = {pin.split("==")[0].lower().replace("_", "-") for pin in pins}
+    project = PROJECT["project"]
+    wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
+    direct = {w.split(">")[0].split("[")[0].lower().replace("_", "-") for w in wanted}
+    assert direct <= pinned
