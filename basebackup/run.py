@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -21,7 +21,7 @@ from pgrepl.basebackup.job import CopyJob, SessionInBackground
 from pgrepl.basebackup.parts import plan_parts
 from pgrepl.basebackup.prepare import check_target, plan_schema, prepare
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
-from pgrepl.basebackup.sift import PHASES, Phase
+from pgrepl.basebackup.sift import ROW_PHASES
 from pgrepl.basebackup.snapshot import (
     Keeper,
     drop_slot,
@@ -36,6 +36,7 @@ from pgrepl.errors import ConfigError, PgreplError, SourceError
 from pgrepl.failpoint import reach
 from pgrepl.migrations import migrate
 from pgrepl.postgres import Connection, connect
+from pgrepl.programs import find_client
 from pgrepl.source_state import (
     SourceRow,
     add_source,
@@ -138,14 +139,12 @@ class _Run:
             )
 
     def _begin_anew(self, source_id: int) -> Outcome:
-        # Looks first, so that what can be refused is refused before there is a slot.
-        preview = prepare(self.origin, self.source, self.options)
-        check_target(self.target, self.config.target.endpoint, preview)
+        self._look_first()
         reach("basebackup.source_recorded")
         if self.options.is_schema_only:
             with keep_new_snapshot(self.source.endpoint).connection as connection:
                 self._make_schema(source_id, connection, None)
-            self._run_steps(source_id, PHASES, self.options.jobs or 1)
+            self._run_steps(source_id, is_one_moment=True, jobs=self.options.jobs or 1)
             return "schema made"
         spark = SessionInBackground(self.config.spark, self.options.jobs)
         try:
@@ -158,6 +157,19 @@ class _Run:
         finally:
             spark.stop()
         return "copied"
+
+    def _look_first(self) -> None:
+        """Refuse what can be refused before there is a slot.
+
+        A table that a migration has locked is among it: the slot would wait for the migration, and
+        nobody knows for how long.
+        """
+        keeper = keep_new_snapshot(self.source.endpoint)
+        with closing(keeper.connection):
+            find_client("pg_dump", keeper.connection.info.server_version // 10000)
+            preview = prepare(keeper.connection, self.source, self.options)
+            check_target(self.target, self.config.target.endpoint, preview)
+            keeper.lock(preview.objects.tables, self.options.lock_timeout_s)
 
     def _make_slot(self, source_id: int) -> Keeper:
         self.watcher.begin("slot")
@@ -282,7 +294,9 @@ class _Run:
         # Tables copied at different moments meet only after replay: a foreign key between them
         # may not hold before.
         is_one_moment = len({(table.start_lsn, table.start_snapshot) for table in tables}) == 1
-        self._run_steps(source_id, PHASES if is_one_moment else PHASES[:-1], jobs)
+        self._run_steps(source_id, is_one_moment=is_one_moment, jobs=jobs)
+        if not is_one_moment:
+            state.leave_out_steps(self.target, source_id)
         schemas = self._schemas(source_id)
         self.watcher.begin("sequences")
         finish.copy_sequences(self.origin, self.source.endpoint, self.target, endpoint, schemas)
@@ -294,12 +308,14 @@ class _Run:
         with translated(endpoint, "cannot set the origin"):
             self._set_origin(source_id, slot)
 
-    def _run_steps(self, source_id: int, phases: Sequence[Phase], jobs: int) -> None:
+    def _run_steps(self, source_id: int, *, is_one_moment: bool, jobs: int) -> None:
         endpoint = self.config.target.endpoint
         self.watcher.begin("keys")
-        finish.run_steps(endpoint, source_id, phases[:3], jobs)
+        finish.run_steps(endpoint, source_id, ("key", "attach", "property"), jobs)
         self.watcher.begin("foreign keys")
-        finish.run_steps(endpoint, source_id, phases[3:], jobs)
+        finish.run_steps(endpoint, source_id, ("foreign_key",), jobs)
+        if is_one_moment:
+            finish.run_steps(endpoint, source_id, ROW_PHASES, jobs)
 
     def _set_origin(self, source_id: int, slot: str) -> None:
         """Let the receiver begin where the slot began; only then is the source streaming."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from postgast import pg_query_pb2
 from psycopg.sql import SQL, Identifier
@@ -20,11 +20,13 @@ from pgrepl.remap import RemapError, SchemaMap, remap
 from pgrepl.remap_nodes import texts
 from pgrepl.syntax import Tree
 
-__all__ = ["PHASES", "Phase", "SchemaError", "SchemaPlan", "Step", "sift"]
+__all__ = ["PHASES", "ROW_PHASES", "Phase", "SchemaError", "SchemaPlan", "Step", "sift"]
 
 #: In this order, each finished before the next begins.
-Phase = Literal["key", "attach", "property", "foreign_key", "validate"]
-PHASES: tuple[Phase, ...] = ("key", "attach", "property", "foreign_key", "validate")
+Phase = Literal["key", "attach", "property", "foreign_key", "validate", "valid_foreign_key"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
+#: These look at rows of two tables: they hold only between tables copied at the same moment.
+ROW_PHASES: tuple[Phase, ...] = ("validate", "valid_foreign_key")
 
 _AT = pg_query_pb2.AlterTableType
 _CON = pg_query_pb2.ConstrType
@@ -280,10 +282,14 @@ class _Sifter:
             )
             return
         self._made.add((subject.schema, constraint.conname))
-        is_partitioned = self._tables[subject.schema, subject.name].is_partitioned
-        if constraint.skip_validation or is_partitioned:
-            # Not valid on the source either; or of a partitioned table, which knows no NOT VALID.
+        ends = (self._tables[subject.schema, subject.name], self._tables[target])
+        if constraint.skip_validation:
+            # Not valid on the source either.
             self._add_step("foreign_key", subject, self._remap(tree, subject))
+            return
+        if any(table.is_partitioned for table in ends):
+            # Of a partitioned table it cannot be NOT VALID; to one, VALIDATE skips partitions.
+            self._add_step("valid_foreign_key", subject, self._remap(tree, subject))
             return
         constraint.skip_validation = True
         constraint.initially_valid = False

@@ -26,6 +26,7 @@ __all__ = [
     "find_dependents",
     "finish_tables",
     "forget",
+    "leave_out_steps",
     "make_schema",
     "read_left_out",
     "read_progress",
@@ -227,12 +228,21 @@ def forget(connection: Connection, source_id: int) -> None:
         connection.execute("delete from replication.left_out where source_id = %s", (source_id,))
 
 
+def leave_out_steps(connection: Connection, source_id: int) -> None:
+    """Name the steps that were not done as left out: somebody may do them after replay."""
+    connection.execute(
+        "insert into replication.left_out (source_id, kind, name, reason)"
+        " select source_id, 'validity', schema_name || '.' || table_name,"
+        " 'tables were copied at different moments; when replay has caught up, run: ' || statement"
+        " from replication.copy_step where source_id = %s and not is_done order by step",
+        (source_id,),
+    )
+
+
 def clear_work(connection: Connection, source_id: int) -> None:
     """Remove the lists of what was to be done, when it is done."""
     connection.execute("delete from replication.copy_part where source_id = %s", (source_id,))
-    connection.execute(
-        "delete from replication.copy_step where source_id = %s and is_done", (source_id,)
-    )
+    connection.execute("delete from replication.copy_step where source_id = %s", (source_id,))
 
 
 def find_dependents(connection: Connection, schemas: Sequence[str]) -> Sequence[str]:

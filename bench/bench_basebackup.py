@@ -188,7 +188,7 @@ def with_subscription(arena: Arena) -> Result:
         check=True,
         capture_output=True,
     ).stdout
-    psql = [arena.program("psql"), "-Xq", "-d", arena.target.dsn("copy")]
+    psql = (str(arena.program("psql")), "-Xq", "-d", arena.target.dsn("copy"))
     subprocess.run(psql, input=schema, check=True, capture_output=True)
     with (
         psycopg.connect(arena.source.dsn(arena.dbname), autocommit=True) as source,

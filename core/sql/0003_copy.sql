@@ -40,7 +40,7 @@ comment on table replication.copy_part is
 create table replication.copy_step (
     source_id   integer not null references replication.source on delete cascade,
     step        integer not null,
-    -- In this order: key, attach, property, foreign_key, validate.
+    -- In this order: key, attach, property, foreign_key, validate, valid_foreign_key.
     phase       text    not null,
     -- What it locks, by its name on the source.
     schema_name name    not null,

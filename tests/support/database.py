@@ -41,7 +41,13 @@ class Database:
         return value
 
     def drop(self) -> None:
-        """Remove the database with its slots, whoever still uses them."""
+        """Remove the database with its slots and origins, whoever still uses them."""
+        # Origins belong to the whole cluster, and there are few of them.
+        if self.value("select to_regclass('replication.source') is not null"):
+            self.execute(
+                "select pg_replication_origin_drop(roname) from pg_replication_origin"
+                " where roname in (select slot from replication.source)"
+            )
         with psycopg.connect(self.cluster.dsn(), autocommit=True) as connection:
             connection.execute(
                 "select pg_terminate_backend(active_pid) from pg_replication_slots"
