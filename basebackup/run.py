@@ -274,8 +274,9 @@ class _Run:
                 start=keeper.start,
             )
         reach("basebackup.copy_planned")
+        session = spark.session()
         logger.info("copying begins", extra={"parts": len(parts), "jobs": spark.jobs})
-        job = CopyJob(spark.session(), task, min(spark.jobs, len(parts) or 1))
+        job = CopyJob(session, task, min(spark.jobs, len(parts) or 1))
         job.wait(lambda: self._poll(source_id), _POLL_S)
 
     def _poll(self, source_id: int) -> None:

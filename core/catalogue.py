@@ -11,7 +11,16 @@ from psycopg.sql import Composable, Identifier
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
-__all__ = ["SourceTable", "read_tables"]
+__all__ = ["PLAIN_TYPES", "SourceTable", "read_tables"]
+
+#: Built-in types whose binary form is the value and nothing else, on every version. Not among them:
+#: reg* types (an OID), composites and their arrays (OIDs of their columns), extensions' types.
+PLAIN_TYPES = (
+    *("bool", "int2", "int4", "int8", "float4", "float8", "numeric", "oid", "pg_lsn"),
+    *("text", "varchar", "bpchar", "bytea", "uuid", "json", "jsonb"),
+    *("date", "time", "timetz", "timestamp", "timestamptz", "interval"),
+    *("inet", "cidr", "macaddr"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,8 @@ class SourceTable:
     row_estimate: int
     #: In the order of the table, without generated ones.
     columns: Sequence[str]
+    #: Whether its rows may travel in COPY's binary format.
+    is_plain: bool
     #: A fingerprint: the same as long as the columns are.
     definition: str
 
@@ -50,4 +61,6 @@ class SourceTable:
 def read_tables(connection: Connection) -> Sequence[SourceTable]:
     """Return every table that could be replicated."""
     with connection.cursor(row_factory=class_row(SourceTable)) as cursor:
-        return cursor.execute(load_query("pgrepl", "source_tables")).fetchall()
+        return cursor.execute(
+            load_query("pgrepl", "source_tables"), {"plain_types": list(PLAIN_TYPES)}
+        ).fetchall()

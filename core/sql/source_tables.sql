@@ -13,6 +13,27 @@ select c.oid::bigint                            as oid,
               where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
                 and a.attgenerated = ''
               order by a.attnum)                as columns,
+       -- whether COPY's binary format says the same on every server: it holds no text that settings
+       -- shape, and no OID that is another one elsewhere. Enums travel by their labels.
+       (select coalesce(bool_and(
+                   b.typtype = 'e' and b.typcategory = 'E'
+                or coalesce(e.typname, b.typname) = any (%(plain_types)s::text[])
+                   and coalesce(e.typnamespace, b.typnamespace) = 'pg_catalog'::regnamespace), false)
+          from pg_attribute a
+          join pg_type t on t.oid = a.atttypid
+          -- the type below a domain, however deep, and the elements of an array
+          cross join lateral (
+               with recursive base (oid, typtype, typbasetype) as (
+                   select t.oid, t.typtype, t.typbasetype
+                    union all
+                   select n.oid, n.typtype, n.typbasetype
+                     from base join pg_type n on n.oid = base.typbasetype
+                    where base.typtype = 'd')
+               select base.oid from base where base.typtype <> 'd') r
+          join pg_type b on b.oid = r.oid
+          left join pg_type e on e.oid = b.typelem and b.typcategory = 'A'
+         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+           and a.attgenerated = '')             as is_plain,
        -- differs when a column came, went, or changed its name, its type or what computes it
        (select md5(coalesce(string_agg(
                    concat_ws('/', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,

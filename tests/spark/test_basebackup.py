@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.basebackup import parts
+from pgrepl.catalogue import read_tables
+from pgrepl.dsn import Side
 from pgrepl.errors import AlreadyRunning, SourceError, TargetError
 from pgrepl.naming import TableSelection
+from pgrepl.postgres import connect
 from tests.support.copying import SQL, Recorder, copy, has_slot, slot_of, state_of, structure
 from tests.support.replaying import checksums, replay_slot
 from tests.support.workload import make_tables, writers
@@ -58,6 +61,10 @@ def test_every_kind_of_object_and_type_arrives(source, target):
         "create extension citext",
         "create extension btree_gist",
     )
+    with connect(source.endpoint(Side.SOURCE), "test") as connection:
+        plain = {str(table) for table in read_tables(connection) if table.is_plain}
+    assert "shop.plain" in plain
+    assert "shop.everything" not in plain
     report = copy(target, source)
     prefix = f"{source.name}_"
     for schema in MATRIX_SCHEMAS:

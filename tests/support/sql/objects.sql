@@ -100,6 +100,14 @@ comment on domain shop.positive is 'above zero';
 comment on function kit.is_positive(numeric) is 'above zero';
 comment on schema shop is 'the shop';
 
+create domain shop.short as varchar(5);
+create domain shop.shorter as shop.short;
+create table shop.plain (
+    id integer primary key, small smallint, big bigint, f4 real, f8 double precision, n numeric,
+    o oid, l pg_lsn, b boolean, t text, v varchar(5), c char(5), d shop.shorter, x bytea, u uuid,
+    j json, jb jsonb, day date, clock time, clock_zone timetz, moment timestamp,
+    moment_zone timestamptz(3), span interval, net inet, block cidr, mac macaddr, m shop.mood,
+    texts text[], numbers numeric[], moments timestamptz[]);
 create table shop.serials (id serial primary key, big bigserial, n integer default nextval('shop.loose_number'));
 create table shop.empty_columns ();
 create table shop.nothing_but_generated (twice integer generated always as (2) stored);

@@ -19,6 +19,17 @@ values
      null, null, null, null, null, null, null, null, null, null, null);
 insert into shop.everything (words, kind) select 'row ' || g, null from generate_series(1, 300) g;
 delete from shop.everything where id % 7 = 0;
+insert into shop.plain values
+    (1, -1, -9223372036854775808, '-0', 'NaN', 'NaN', 4294967295, 'FFFFFFFF/FFFFFFFF', true,
+     E'ü\t\n\\.', 'é', 'x', 'äöü', '\x00ff0a', '00000000-0000-0000-0000-000000000001',
+     '{"a":  1}', '{"n": 1.10}', 'infinity', '24:00', '12:00+05:30', '0044-03-15 00:00:00.125 BC',
+     '2020-02-29 23:59:59.999+14', '-1 year 2 mons -3 days 04:05:06.789', '::1/64', '10.0.0.0/8',
+     '08:00:2b:01:02:03', 'it''s ok', '{"a,b",null,"\"q\""}', '{{1.10,NaN},{null,-0.001}}',
+     '{infinity,"2020-01-01 00:00+00"}'),
+    (2, 32767, 9223372036854775807, 'Infinity', 5e-324, 12345678901234567890.123456789012345678,
+     0, '0/0', false, '', '', '', '', '', null, 'null', 'null', '4713-01-01 BC', '00:00', null,
+     '-infinity', 'infinity', '0', '1.2.3.4', null, null, 'HAPPY "q"', '{}', '{}', '{}');
+insert into shop.plain values (3);
 insert into shop.serials (n) select g from generate_series(1, 5) g;
 insert into shop.serials default values;
 insert into shop.empty_columns default values;

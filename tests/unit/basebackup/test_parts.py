@@ -24,6 +24,7 @@ def table(oid: int, *, columns: tuple[str, ...] = ("a",), is_partitioned: bool =
         is_unlogged=False,
         row_estimate=0,
         columns=columns,
+        is_plain=True,
         definition="",
     )
 
