@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psycopg
 
@@ -113,7 +113,7 @@ def with_pgrepl(arena: Arena) -> Result:
         encoding="utf-8",
     )
     command = [sys.executable, "-m", "pgrepl.cli", "basebackup", arena.dbname]
-    options = ["--jobs", str(arena.jobs), "--config", str(config), "--log-format", "json"]
+    options = ["--jobs", str(arena.jobs), "--config", str(config), "--log-format", "json", "--json"]
     with Memory() as memory:
         begin = time.monotonic()
         done = subprocess.run([*command, *options], check=False, capture_output=True, text=True)
@@ -122,17 +122,19 @@ def with_pgrepl(arena: Arena) -> Result:
         sys.exit(done.stderr)
     with psycopg.connect(arena.source.dsn(arena.dbname), autocommit=True) as connection:
         connection.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
-    note = f"{seconds - spark_start_s(done.stderr):.1f} s without waiting for Spark;"
-    return Result(
-        "pgrepl basebackup", seconds, f"{note} peak of a Python worker {memory.peak_mb} MB"
+    idle = waiting_s(done.stderr, json.loads(done.stdout), arena.jobs)
+    note = (
+        f"{seconds - idle:.1f} s without Spark's start; a Python worker's peak {memory.peak_mb} MB"
     )
+    return Result("pgrepl basebackup", seconds, note)
 
 
-def spark_start_s(log: str) -> float:
-    """Return how long the run had nothing to do but to wait for Spark."""
+def waiting_s(log: str, report: dict[str, Any], jobs: int) -> float:
+    """Return how long nothing was copied between the schema and the keys: Spark started."""
     entries = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     at = {entry["event"]: datetime.fromisoformat(entry["at"]) for entry in entries}
-    return (at["copying begins"] - at["basebackup: data"]).total_seconds()
+    stage_s: float = (at["basebackup: keys"] - at["basebackup: data"]).total_seconds()
+    return stage_s - sum(float(table["seconds"]) for table in report["tables"]) / jobs
 
 
 class Memory:
