@@ -42,28 +42,43 @@ def _run_phase(endpoint: Endpoint, source_id: int, steps: Sequence[PendingStep],
         groups = [list(steps)] if steps else []
     else:
         groups = [list(group) for _, group in groupby(sorted(steps, key=table), key=table)]
+    running: set[Connection] = set()
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(_run_group, endpoint, source_id, group) for group in groups]
+        futures = [pool.submit(_run_group, endpoint, source_id, group, running) for group in groups]
         try:
             for future in futures:
                 future.result()
         except BaseException:
+            # Nobody waits for an index of hours after Ctrl-C, or after an error elsewhere.
             pool.shutdown(wait=False, cancel_futures=True)
+            for connection in list(running):
+                connection.cancel_safe(timeout=5)
             raise
 
 
-def _run_group(endpoint: Endpoint, source_id: int, steps: Sequence[PendingStep]) -> None:
+def _run_group(
+    endpoint: Endpoint, source_id: int, steps: Sequence[PendingStep], running: set[Connection]
+) -> None:
     with connect(endpoint, _STAGE) as connection:
-        for step in steps:
-            action = f"cannot run the {step.phase} step of {step.schema_name}.{step.table_name}"
-            with translated(endpoint, action), connection.transaction():
-                connection.execute(step.statement.encode())
-                connection.execute(
-                    "update replication.copy_step set is_done = true"
-                    " where source_id = %s and step = %s",
-                    (source_id, step.step),
-                )
-            reach("basebackup.step_done")
+        running.add(connection)
+        try:
+            for step in steps:
+                _run_step(endpoint, connection, source_id, step)
+        finally:
+            running.discard(connection)
+
+
+def _run_step(
+    endpoint: Endpoint, connection: Connection, source_id: int, step: PendingStep
+) -> None:
+    action = f"cannot run the {step.phase} step of {step.schema_name}.{step.table_name}"
+    with translated(endpoint, action), connection.transaction():
+        connection.execute(step.statement.encode())
+        connection.execute(
+            "update replication.copy_step set is_done = true where source_id = %s and step = %s",
+            (source_id, step.step),
+        )
+    reach("basebackup.step_done")
 
 
 def copy_sequences(

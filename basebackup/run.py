@@ -17,6 +17,7 @@ from uuid import uuid4
 from pgrepl.advisory import take_lock
 from pgrepl.basebackup import finish, state
 from pgrepl.basebackup.discard import discard
+from pgrepl.basebackup.identity import Identity, check_same, check_unchanged, identify
 from pgrepl.basebackup.job import CopyJob, SessionInBackground
 from pgrepl.basebackup.parts import plan_parts
 from pgrepl.basebackup.prepare import check_target, plan_schema, prepare
@@ -32,7 +33,7 @@ from pgrepl.basebackup.snapshot import (
 from pgrepl.basebackup.worker import CopyTask
 from pgrepl.catalogue import SourceTable, read_tables
 from pgrepl.config import Config, SourceConfig
-from pgrepl.errors import ConfigError, PgreplError, SourceError
+from pgrepl.errors import PgreplError, SourceError
 from pgrepl.failpoint import reach
 from pgrepl.migrations import migrate
 from pgrepl.postgres import Connection, connect
@@ -75,15 +76,6 @@ def copy_source(
         return _Run(config, source, options, watcher, target, origin).run()
 
 
-@dataclass(frozen=True, slots=True)
-class _Identity:
-    """Which database the source is."""
-
-    system_identifier: int
-    timeline: int
-    dbname: str
-
-
 @dataclass(slots=True)
 class _Run:
     config: Config
@@ -96,13 +88,13 @@ class _Run:
 
     def run(self) -> CopyReport:
         begin = time.monotonic()
-        identity = self._identify()
+        identity = identify(self.source.endpoint)
         row = find_source(self.target, self.source.name)
         if row is not None and self.options.is_restart:
             discard(self.target, self.config.target.endpoint, self.origin, self.source, row)
             row = None
         if row is not None:
-            self._check_same(row, identity)
+            check_same(self.source, row, identity)
             if row.state == "streaming":
                 return self._report(row.source_id, "already copied", begin)
         if row is None or row.state == "creating" or not self._schemas(row.source_id):
@@ -115,7 +107,7 @@ class _Run:
 
     # --- beginnings ---------------------------------------------------------------------------
 
-    def _record(self, row: SourceRow | None, identity: _Identity) -> int:
+    def _record(self, row: SourceRow | None, identity: Identity) -> int:
         """Write down that something of the source will exist, and remove what half exists."""
         with translated(self.config.target.endpoint, "cannot record the source"):
             if row is not None:
@@ -178,7 +170,7 @@ class _Run:
         with translated(self.config.target.endpoint, "cannot record the slot"):
             set_copying(self.target, source_id, keeper.start.lsn)
         reach("basebackup.slot_recorded")
-        logger.info("slot made", extra={"slot": self.source.slot, "lsn": keeper.start.lsn})
+        logger.info("slot made", extra={"slot": self.source.slot, "lsn": str(keeper.start.lsn)})
         return keeper
 
     def _make_schema_or_drop_slot(self, source_id: int, keeper: Keeper) -> Sequence[SourceTable]:
@@ -236,7 +228,8 @@ class _Run:
             with keeper.connection:
                 tables = [t for t in read_tables(keeper.connection) if t.key in unfinished]
                 current = {table.key: table.definition for table in tables}
-                self._check_unchanged({key: known[key].definition for key in unfinished}, current)
+                expected = {key: known[key].definition for key in unfinished}
+                check_unchanged(self.source.endpoint, expected, current)
                 keeper.lock(tables, self.options.lock_timeout_s)
                 self._copy(row.source_id, keeper, tables, spark)
             self._finish(row.source_id, row.slot, spark.jobs)
@@ -339,44 +332,6 @@ class _Run:
 
     def _schemas(self, source_id: int) -> Mapping[str, str]:
         return read_target_schemas(self.target, source_id)
-
-    def _identify(self) -> _Identity:
-        endpoint = self.source.endpoint
-        with (
-            connect(endpoint, _STAGE, is_replication=True) as connection,
-            translated(endpoint, "cannot identify the server"),
-        ):
-            row = connection.execute("IDENTIFY_SYSTEM").fetchone()
-        if row is None:
-            raise SourceError(f"{endpoint}: IDENTIFY_SYSTEM returned nothing")
-        return _Identity(int(row[0]), int(row[1]), str(row[3]))
-
-    def _check_same(self, row: SourceRow, identity: _Identity) -> None:
-        if row.slot != self.source.slot:
-            raise ConfigError(
-                f'source "{row.name}" was copied with slot "{row.slot}",'
-                f' pgrepl.toml says "{self.source.slot}"',
-                hint="Set the slot's name back, or begin anew with --restart.",
-            )
-        known = (row.system_identifier, row.dbname)
-        if known != (identity.system_identifier, identity.dbname):
-            raise SourceError(
-                f"{self.source.endpoint} is another database than the one whose copy began",
-                hint="Correct the DSN, or begin anew with --restart.",
-            )
-
-    def _check_unchanged(
-        self,
-        known: Mapping[tuple[str, str], str | None],
-        current: Mapping[tuple[str, str], str],
-    ) -> None:
-        changed = sorted(".".join(key) for key in known if known[key] != current.get(key))
-        if changed:
-            raise SourceError(
-                f"{self.source.endpoint}: tables changed since the copy began: "
-                + ", ".join(changed[:5]),
-                hint="Begin anew with --restart.",
-            )
 
     def _report(self, source_id: int, outcome: Outcome, begin: float) -> CopyReport:
         row = find_source(self.target, self.source.name)

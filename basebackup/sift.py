@@ -115,8 +115,6 @@ class _Sifter:
     def take_before(self, tree: Tree) -> None:
         """Sort a statement of the section before the data."""
         kind, statement = statement_of(tree)
-        if kind in _IGNORED:
-            return
         subject = subject_of(tree)
         if self._leave_out(kind, statement, subject):
             return
@@ -134,8 +132,6 @@ class _Sifter:
     def take_after(self, tree: Tree) -> None:
         """Sort a statement of the section after the data."""
         kind, statement = statement_of(tree)
-        if kind in _IGNORED:
-            return
         subject = subject_of(tree)
         if self._leave_out(kind, statement, subject):
             return
@@ -153,6 +149,8 @@ class _Sifter:
             self._take_index_comment(tree, statement)
 
     def _leave_out(self, kind: str, statement: Tree, subject: Subject | None) -> bool:
+        if kind in _IGNORED:
+            return True
         if kind in _LEFT_OUT:
             what, reason = _LEFT_OUT[kind]
             name = _left_out_name(kind, statement, subject)

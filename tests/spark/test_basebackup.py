@@ -154,10 +154,16 @@ def test_restart_spares_what_others_built_on_the_copy(source, target):
     assert has_slot(source)
 
 
-def test_table_that_fails_does_not_keep_the_others_and_the_next_run_copies_it(source, target):
+def test_table_that_fails_does_not_keep_the_others_and_the_next_run_copies_it(
+    source, target, monkeypatch
+):
+    # Several parts of the table are copied before one fails.
+    monkeypatch.setattr(parts, "_LEAST_BYTES", 32 * 1024)
     make_tables(source)
     copied = f"{source.name}_app.accounts"
-    spoil = Recorder({"data": lambda: target.execute(f"alter table {copied} add check (id < 100)")})
+    spoil = Recorder(
+        {"data": lambda: target.execute(f"alter table {copied} add check (id < 1900)")}
+    )
     with writers(source):
         with pytest.raises(TargetError, match=r"cannot write the copy of app\.accounts") as caught:
             copy(target, source, spoil)
@@ -165,6 +171,7 @@ def test_table_that_fails_does_not_keep_the_others_and_the_next_run_copies_it(so
         states = dict(target.rows("select table_name, state from replication.source_table"))
         assert states.pop("accounts") == "copying"
         assert set(states.values()) == {"ready"}
+        assert target.value(f"select count(*) from {copied}") > 0
         assert state_of(target, source) == "copying"
         target.execute(f"alter table {copied} drop constraint accounts_id_check")
         report = copy(target, source)

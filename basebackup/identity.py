@@ -1,0 +1,80 @@
+"""Whether a source still is the one whose copy began."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pgrepl.config import SourceConfig
+from pgrepl.dsn import Endpoint
+from pgrepl.errors import ConfigError, SourceError
+from pgrepl.postgres import connect
+from pgrepl.source_state import SourceRow
+from pgrepl.sqlstate import translated
+
+__all__ = ["Identity", "check_same", "check_unchanged", "identify"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which database a source is."""
+
+    system_identifier: int
+    timeline: int
+    dbname: str
+
+
+def identify(endpoint: Endpoint) -> Identity:
+    """Ask a source which database it is."""
+    with (
+        connect(endpoint, "basebackup", is_replication=True) as connection,
+        translated(endpoint, "cannot identify the server"),
+    ):
+        row = connection.execute("IDENTIFY_SYSTEM").fetchone()
+    if row is None:
+        raise SourceError(f"{endpoint}: IDENTIFY_SYSTEM returned nothing")
+    return Identity(int(row[0]), int(row[1]), str(row[3]))
+
+
+def check_same(source: SourceConfig, row: SourceRow, identity: Identity) -> None:
+    """Refuse to go on with the copy of another database, or with another slot.
+
+    Raises
+    ------
+    ConfigError, SourceError
+        naming the difference.
+
+    """
+    if row.slot != source.slot:
+        raise ConfigError(
+            f'source "{row.name}" was copied with slot "{row.slot}",'
+            f' pgrepl.toml says "{source.slot}"',
+            hint="Set the slot's name back, or begin anew with --restart.",
+        )
+    known = (row.system_identifier, row.dbname)
+    if known != (identity.system_identifier, identity.dbname):
+        raise SourceError(
+            f"{source.endpoint} is another database than the one whose copy began",
+            hint="Correct the DSN, or begin anew with --restart.",
+        )
+
+
+def check_unchanged(
+    endpoint: Endpoint,
+    known: Mapping[tuple[str, str], str | None],
+    current: Mapping[tuple[str, str], str],
+) -> None:
+    """Refuse to go on when tables have other columns than their copies.
+
+    Raises
+    ------
+    SourceError
+        naming the tables.
+
+    """
+    changed = sorted(".".join(key) for key in known if known[key] != current.get(key))
+    if changed:
+        raise SourceError(
+            f"{endpoint}: tables changed since the copy began: {', '.join(changed[:5])}",
+            hint="Begin anew with --restart.",
+        )
