@@ -1,6 +1,6 @@
 """Throughput of a basebackup beside its peers, on the same data in one run.
 
-    python bench/bench_basebackup.py [--megabytes 400] [--jobs 2]
+    python bench/bench_basebackup.py [--megabytes 150] [--jobs 2]
 
 Two shapes of the same size: eight tables, and one big table. Each tool copies schema, rows and
 primary keys from one throwaway server into another. pgrepl's figure is given with and without the
@@ -253,7 +253,7 @@ def measure(arena: Arena, shape: str, megabytes: int) -> None:
 def main() -> None:
     """Run everything."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--megabytes", type=int, default=400)
+    parser.add_argument("--megabytes", type=int, default=150)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     with (
