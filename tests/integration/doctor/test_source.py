@@ -174,7 +174,7 @@ def test_old_plugin_warns_of_special_floats_where_there_are_float_columns(patien
     assert (finding.status, finding.objects) == (Status.WARNING, ("public.thing",))
 
 
-def test_plugin_that_is_not_installed(patient):
+def test_plugin_that_is_not_installed(patient, binaries):
     # The server looks for the plugin where this setting says.
     name = patient.source.name
     patient.source.execute(f"alter database {name} set dynamic_library_path = '/nonexistent'")
@@ -182,7 +182,8 @@ def test_plugin_that_is_not_installed(patient):
     assert finding.status is Status.FAILURE
     assert 'could not access file "wal2json"' in finding.message
     assert finding.remedy is not None
-    assert finding.remedy.shell == ("apt-get install postgresql-15-wal2json",)
+    package = f"postgresql-{binaries.version[0]}-wal2json"
+    assert finding.remedy.shell == (f"apt-get install {package}",)
 
 
 @pytest.mark.parametrize("setting", ["pgoutput", "'pgoutput, test_decoding, wal2json'"])
