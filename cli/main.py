@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from pgrepl import __version__
-from pgrepl.cli import config, demo, doctor
+from pgrepl.cli import config, demo, doctor, receive
 from pgrepl.cli.invocation import register
 from pgrepl.cli.output import is_terminal
 
@@ -48,6 +48,7 @@ def _root(
 
 register(app, demo.demo, example="pgrepl demo")
 register(app, doctor.doctor, example="pgrepl doctor shop --sql | psql -U postgres -d postgres")
+register(app, receive.receive, example="pgrepl receive shop")
 
 _config_app = typer.Typer(
     help="Check the configuration, or show it as pgrepl reads it.",

@@ -19,12 +19,14 @@ __all__ = [
     "BUCKET_COUNT",
     "CONSISTENCIES",
     "ON_ERRORS",
+    "SPECIAL_FLOATS",
     "Config",
     "Consistency",
     "OnError",
     "ReplayConfig",
     "SourceConfig",
     "SparkConfig",
+    "SpecialFloats",
     "TargetConfig",
 ]
 
@@ -33,8 +35,10 @@ BUCKET_COUNT = 64
 
 Consistency = Literal["shard", "batch"]
 OnError = Literal["park", "stop"]
+SpecialFloats = Literal["mark", "exact"]
 CONSISTENCIES: tuple[str, ...] = get_args(Consistency)
 ON_ERRORS: tuple[str, ...] = get_args(OnError)
+SPECIAL_FLOATS: tuple[str, ...] = get_args(SpecialFloats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,10 @@ class SourceConfig:
     slot: str
     schema: SchemaTemplate
     selection: TableSelection
+    #: Receiving pauses while the spool holds so many bytes of this source. None: no limit.
+    max_spool: int | None = None
+    #: What to do about NaN and Infinity, which wal2json before 2.6 prints as null.
+    special_floats: SpecialFloats = "mark"
 
     @property
     def endpoint(self) -> Endpoint:

@@ -1,0 +1,248 @@
+"""One session of receiving: from the first frame to the end, or to an error.
+
+One thread reads frames, gathers segments and talks to the source; another writes to the target.
+The source hears from the first one on a timer, whatever the target does. While too much waits for
+the target the first one does not read, so memory is bounded by ``in_flight_bytes``, two segments
+and what a single message takes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from select import POLLIN, poll
+
+from pgrepl.errors import SourceUnavailable
+from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
+from pgrepl.receiver.assembler import Assembler
+from pgrepl.receiver.notify import Notifier
+from pgrepl.receiver.protocol import XLOG_DATA, decode_keepalive
+from pgrepl.receiver.settings import ReceiverSettings
+from pgrepl.receiver.stream import ReplicationStream
+from pgrepl.receiver.wakeup import Wakeup
+from pgrepl.receiver.wal2json import decode_loss, decode_special
+from pgrepl.receiver.writer import SpoolWriter
+
+__all__ = ["Session"]
+
+logger = logging.getLogger(__name__)
+
+#: The clock is read once in so many messages while they pour in.
+_MESSAGES_PER_TICK = 500
+
+#: A source that sends nothing for its own timeout and this is dead: it sends keepalives by half.
+_SILENCE_S = 10
+
+
+class Session:
+    """Joins a stream, an assembler and a writer."""
+
+    def __init__(
+        self,
+        *,
+        stream: ReplicationStream,
+        assembler: Assembler,
+        writer: SpoolWriter,
+        settings: ReceiverSettings,
+        timeout_s: float,
+        wakeup: Wakeup,
+        notifier: Notifier,
+    ) -> None:
+        """Take over parts that are ready to run; ``timeout_s`` is the source's, 0 if none."""
+        self._stream = stream
+        self._assembler = assembler
+        self._writer = writer
+        self._settings = settings
+        self._timeout_s = timeout_s
+        self._wakeup = wakeup
+        self._notifier = notifier
+        self._status_s = min(settings.status_s, timeout_s / 4 or settings.status_s)
+        now = time.monotonic()
+        self._status_at = now
+        self._segment_since = now
+        self._position_at = now
+        self._report_at = now + settings.report_s
+        self._heard_at = now
+        self._message_count = 0
+        self._reported_count = 0
+        self._is_reply_due = False
+        self._poll = poll()
+        self._poll.register(stream.pgconn.socket, POLLIN)
+        self._poll.register(wakeup.descriptor, POLLIN)
+
+    def run(self) -> None:
+        """Receive until told to stop, or until the assembler is finished."""
+        get = self._stream.pgconn.get_copy_data
+        take = self._assembler.take
+        notices = self._stream.notices
+        countdown = _MESSAGES_PER_TICK
+        while True:
+            size, frame = get(1)
+            if size > 0:
+                if notices:
+                    self._take_notices()
+                if frame[0] != XLOG_DATA:
+                    self._take_keepalive(frame)
+                elif take(frame):
+                    self._hand_over()
+                countdown -= 1
+                if countdown and not self._assembler.is_finished:
+                    continue
+                self._message_count += _MESSAGES_PER_TICK - countdown
+                countdown = _MESSAGES_PER_TICK
+                self._heard_at = time.monotonic()
+                self._tick(is_busy=True)
+            elif size == 0:
+                self._message_count += _MESSAGES_PER_TICK - countdown
+                countdown = _MESSAGES_PER_TICK
+                self._rest()
+            else:
+                raise self._stream.ended()
+            if self._wakeup.is_stopping or self._assembler.is_finished:
+                break
+        self._finish()
+
+    def _take_keepalive(self, frame: memoryview) -> None:
+        keepalive = decode_keepalive(frame)
+        self._assembler.take_wal_end(keepalive.wal_end)
+        if keepalive.is_reply_requested:
+            self._is_reply_due = True
+            self._send_status()
+
+    def _take_notices(self) -> None:
+        """Heed what the plugin said before the message in hand. Order matters."""
+        notices = self._stream.notices
+        for severity, text in notices:
+            if severity == "WARNING":
+                table = decode_loss(text)
+                if table is None:
+                    # Its text may quote a value; the source's own log has it.
+                    logger.warning("the source sent a warning; see its log")
+                else:
+                    self._assembler.take_loss(table)
+            else:
+                special = decode_special(text)
+                if special is not None:
+                    self._assembler.take_special(special)
+        notices.clear()
+
+    def _hand_over(self) -> None:
+        """Give the writer what is ready, and wait while it has too much."""
+        ready = self._assembler.ready
+        while ready:
+            self._writer.put(ready.popleft())
+            while self._writer.pending_bytes > self._settings.in_flight_bytes:
+                if self._wakeup.is_stopping:
+                    return
+                self._wait_for_writer()
+
+    def _wait_for_writer(self) -> None:
+        poller = poll()
+        poller.register(self._wakeup.descriptor, POLLIN)
+        poller.poll(self._status_s * 1000)
+        self._wakeup.clear()
+        self._heard_at = time.monotonic()
+        self._tick(is_busy=False)
+
+    def _tick(self, *, is_busy: bool) -> None:
+        """Do what the clock asks for."""
+        self._writer.raise_error()
+        now = time.monotonic()
+        self._notifier.alive()
+        if now - self._status_at >= self._status_s:
+            self._send_status()
+        if now >= self._report_at:
+            self._report(now)
+        if not self._assembler.has_segment:
+            self._segment_since = now
+        elif is_busy and now - self._segment_since >= self._settings.gather_s:
+            self._segment_since = now
+            self._assembler.must_flush = True
+
+    def _rest(self) -> None:
+        """Nothing is there to read: wait for more, and flush when it is quiet."""
+        self._tick(is_busy=False)
+        assembler = self._assembler
+        if assembler.has_segment and self._writer.is_idle and not assembler.is_in_transaction:
+            if not self._wait(self._settings.quiet_s):
+                assembler.flush()
+                self._hand_over()
+            return
+        if self._is_position_due():
+            self._position_at = time.monotonic()
+            self._is_reply_due = False
+            self._writer.put(assembler.position_batch())
+        if not self._wait(self._status_s) and self._timeout_s:
+            silence_s = time.monotonic() - self._heard_at
+            if silence_s > self._timeout_s + _SILENCE_S:
+                raise SourceUnavailable(f"the source has been silent for {silence_s:.0f} s")
+
+    def _is_position_due(self) -> bool:
+        """Whether to move on over traffic that was not for us, so that the source can forget it."""
+        assembler, writer = self._assembler, self._writer
+        if assembler.is_in_transaction or assembler.has_segment or not writer.is_idle:
+            return False
+        if assembler.received <= writer.flushed:
+            return False
+        waited_s = time.monotonic() - self._position_at
+        return self._is_reply_due or waited_s >= self._settings.idle_position_s
+
+    def _wait(self, timeout_s: float) -> bool:
+        """Wait for the source or the writer; whether the source had something."""
+        is_heard = False
+        for descriptor, _ in self._poll.poll(timeout_s * 1000):
+            if descriptor == self._wakeup.descriptor:
+                self._wakeup.clear()
+                self._send_status()
+            else:
+                self._stream.read_input()
+                self._heard_at = time.monotonic()
+                is_heard = True
+        return is_heard
+
+    def _send_status(self) -> None:
+        self._status_at = time.monotonic()
+        self._stream.send_status(received=self._assembler.received, flushed=self._writer.flushed)
+        reach("receiver.after_feedback")
+
+    def _finish(self) -> None:
+        """Write what is whole, confirm it, and leave the rest to the next receiver."""
+        is_hurried = self._wakeup.is_stopping
+        deadline = time.monotonic() + (self._settings.stop_s if is_hurried else float("inf"))
+        assembler, writer = self._assembler, self._writer
+        assembler.flush()
+        while assembler.ready:
+            writer.put(assembler.ready.popleft())
+        is_position_sent = False
+        while time.monotonic() < deadline:
+            if writer.is_idle:
+                if is_position_sent or assembler.received <= writer.flushed:
+                    break
+                is_position_sent = True
+                writer.put(assembler.position_batch())
+            self._await_idle(deadline)
+        self._send_status()
+        self._stream.close(patience_s=0.2 if is_hurried else 2)
+
+    def _await_idle(self, deadline: float) -> None:
+        poller = poll()
+        poller.register(self._wakeup.descriptor, POLLIN)
+        poller.poll(min(self._status_s, max(deadline - time.monotonic(), 0)) * 1000)
+        self._wakeup.clear()
+        self._tick(is_busy=False)
+
+    def _report(self, now: float) -> None:
+        elapsed_s = now - self._report_at + self._settings.report_s
+        rate = (self._message_count - self._reported_count) / elapsed_s
+        self._report_at = now + self._settings.report_s
+        self._reported_count = self._message_count
+        logger.info(
+            "position",
+            extra={
+                "received": Lsn(self._assembler.received),
+                "flushed": Lsn(self._writer.flushed),
+                "messages_per_s": round(rate),
+                "spool_bytes": self._writer.spool_bytes,
+            },
+        )
