@@ -10,20 +10,34 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
-from pgrepl.receiver.plugin import Action, Plugin
+from pgrepl.receiver.plugin import Action, Plugin, Transaction
 from pgrepl.receiver.protocol import HEADER_BYTES
 from pgrepl.receiver.routes import Route, Router, TableName
-from pgrepl.receiver.segment import OpenSegment
-from pgrepl.spool import PAYLOAD_LIMIT
+from pgrepl.receiver.segment import BEGIN_BUCKET, build_parts
+from pgrepl.spool import PAYLOAD_LIMIT, SpoolPart
 
 __all__ = ["Assembler"]
 
+# Members of an Enum are slow to look up, and each message asks for several.
+_CHANGE = Action.CHANGE
+_COMMIT = Action.COMMIT
+_BEGIN = Action.BEGIN
+
 _LOST_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no replica identity"
 _LOST_FLOAT = "NaN or Infinity arrived as null: wal2json before 2.6 cannot print it"
+
+
+@dataclass(slots=True)
+class _Lone:
+    """The segment of a single transaction, while its parts leave."""
+
+    part_count: int = 0
+    is_serial: bool = False
 
 
 class Assembler:
@@ -52,64 +66,64 @@ class Assembler:
         self.must_flush = False
 
         self._plugin = plugin
+        self._actions = plugin.actions
+        self._prefix_bytes = plugin.prefix_bytes
+        self._table_key = plugin.table_key
         self._router = router
         self._limit_bytes = limit_bytes
         self._codec = codec
         self._checks_floats = not has_text_numbers
         self._stop_lsn = stop_lsn
         self._last_seq = last_seq
-        self._routes: dict[bytes, Route] = {}
+        # Buckets of tables about whose changes nothing else need be known, by the plugin's key.
+        self._plain: dict[bytes, int] = {}
         self._specials: list[bytes] = []
-        self._segment: OpenSegment | None = None
-        # Of the transaction in hand.
-        self._begin = b""
+        # What is held: whole transactions first, then the one in hand, from _mark on.
         self._lines: list[bytes] = []
         self._buckets: list[int] = []
         self._bytes = 0
+        self._mark = 0
+        # Of the whole ones.
+        self._transaction_count = 0
+        self._last_begin = b""
+        self._last_end = 0
+        self._segment_losses: dict[TableName, str] = {}
+        # Of the one in hand.
+        self._begin = b""
         self._is_serial = False
         self._has_ddl = False
         self._losses: dict[TableName, str] = {}
-        self._spilling: OpenSegment | None = None
+        self._lone: _Lone | None = None
 
     @property
     def has_segment(self) -> bool:
         """Whether whole transactions wait for a flush."""
-        return self._segment is not None
+        return self._mark > 0 or bool(self._segment_losses)
 
     def take(self, frame: memoryview) -> bool:
         """Take one XLogData frame; true when there are batches to fetch or the end is reached."""
-        message = bytes(frame[HEADER_BYTES:])
-        plugin = self._plugin
-        action = plugin.actions.get(message[: plugin.prefix_bytes])
-        if action is Action.CHANGE:
-            key = plugin.table_key(message)
-            route = self._routes.get(key) or self._find_route(key, message)
-            if route.bucket is None:
-                self._specials.clear()
-                return False
-            if self._specials or (route.floats is not None and self._checks_floats):
-                message = self._check_floats(message, route)
+        message = bytes(frame)[HEADER_BYTES:]
+        action = self._actions.get(message[: self._prefix_bytes])
+        if action is _CHANGE:
+            bucket = self._plain.get(self._table_key(message))
+            if bucket is None or self._specials:
+                return self._take_change(message)
             self._lines.append(message)
-            self._buckets.append(route.bucket)
+            self._buckets.append(bucket)
             self._bytes += len(message)
-            if route.is_ddl:
-                self._take_ddl(message)
-            if self._bytes >= self._limit_bytes:
-                if len(message) > PAYLOAD_LIMIT:
-                    raise SpoolError(_too_big(route.name))
-                self._spill()
-                return True
-            return False
-        if action is Action.COMMIT:
+            return self._bytes >= self._limit_bytes and self._relieve()
+        if action is _COMMIT:
             self._take_commit(message, int.from_bytes(frame[1:9], "big"))
             return bool(self.ready)
-        if action is Action.BEGIN:
+        if action is _BEGIN:
             self._take_begin(message)
             return self.is_finished
         if action is Action.TRUNCATE:
-            self._take_truncate(message)
-        elif action is not Action.MESSAGE:
-            raise SpoolError(f"the source sent a message that is not {plugin.name}'s format 2")
+            return self._take_change(message, is_truncate=True)
+        if action is not Action.MESSAGE:
+            raise SpoolError(
+                f"the source sent a message that is not {self._plugin.name}'s format 2"
+            )
         return False
 
     def take_special(self, value: bytes) -> None:
@@ -134,30 +148,52 @@ class Assembler:
     def flush(self) -> None:
         """End the segment, if there is one."""
         self.must_flush = False
-        segment, self._segment = self._segment, None
-        if segment is not None:
-            self.ready.append(
-                Batch(
-                    parts=segment.take_parts(),
-                    position=Lsn(self.received),
-                    last_seq=segment.seq,
-                    commit_at=segment.last_commit_at,
-                    losses=segment.losses,
-                    buckets=self._router.take_fresh(),
-                    transaction_count=segment.transaction_count,
-                    change_count=segment.change_count,
-                    byte_count=segment.byte_count,
-                )
+        if not self.has_segment:
+            return
+        lines, buckets = self._lines[: self._mark], self._buckets[: self._mark]
+        parts: Sequence[SpoolPart] = ()
+        commit_at = None
+        byte_count = self._bytes if self._mark == len(self._lines) else sum(map(len, lines))
+        if lines:
+            self._last_seq += 1
+            first = self._plugin.transaction(lines[0])
+            last = self._plugin.transaction(self._last_begin)
+            _check_end(last, self._last_end)
+            commit_at = last.commit_at
+            parts = build_parts(
+                lines,
+                buckets,
+                seq=self._last_seq,
+                first_part=0,
+                kind="parallel",
+                first=first,
+                last=last,
             )
+        self.ready.append(
+            Batch(
+                parts=parts,
+                position=Lsn(self.received),
+                last_seq=self._last_seq,
+                commit_at=commit_at,
+                losses=self._segment_losses,
+                buckets=self._router.take_fresh(),
+                transaction_count=self._transaction_count,
+                change_count=len(lines) - self._transaction_count,
+                byte_count=byte_count,
+            )
+        )
+        del self._lines[: self._mark], self._buckets[: self._mark]
+        self._bytes -= byte_count
+        self._mark = self._transaction_count = 0
+        self._segment_losses = {}
 
     def position_batch(self) -> Batch:
         """Return a batch that only moves the position; everything taken must be flushed."""
         return Batch(position=Lsn(self.received), last_seq=self._last_seq)
 
     def _take_begin(self, begin: bytes) -> None:
-        if self.is_in_transaction or self._lines:
+        if self.is_in_transaction or len(self._lines) != self._mark:
             raise SpoolError("the source sent changes outside a transaction, or two at once")
-        self._specials.clear()
         stop = self._stop_lsn
         if stop is not None and self._plugin.transaction(begin).commit_lsn >= stop:
             # Transactions come in the order of their commit, so none before it is left.
@@ -166,112 +202,134 @@ class Assembler:
             return
         self.is_in_transaction = True
         self._begin = begin
+        self._specials.clear()
+        self._hold(begin, BEGIN_BUCKET)
 
-    def _take_truncate(self, message: bytes) -> None:
-        key = self._plugin.table_key(message)
-        route = self._routes.get(key) or self._find_route(key, message)
+    def _take_change(self, message: bytes, *, is_truncate: bool = False) -> bool:
+        """Take a change of a table of which more must be known than its bucket."""
+        if not self.is_in_transaction:
+            raise SpoolError("the source sent a change outside any transaction")
+        route = self._router.route(self._plugin.table_name(message, self._codec))
         if route.bucket is None:
-            return
-        self._is_serial = True
-        self._lines.append(message)
-        self._buckets.append(route.bucket)
-        self._bytes += len(message)
+            self._specials.clear()
+            return False
+        if route.is_ddl:
+            # An insert is DDL that ran; a delete is somebody who tidied up.
+            if not self._plugin.is_insert(message):
+                return False
+            self._has_ddl = True
+        elif route.floats is None or not self._checks_floats:
+            key = self._table_key(message)
+            if self._plugin.is_whole_key(key):
+                self._plain[key] = route.bucket
+        self._is_serial |= is_truncate or route.is_ddl
+        if self._specials or (route.floats is not None and self._checks_floats):
+            message = self._check_floats(message, route)
+        if len(message) > PAYLOAD_LIMIT:
+            raise SpoolError(_too_big(route.name))
+        self._hold(message, route.bucket)
+        return self._bytes >= self._limit_bytes and self._relieve()
 
-    def _take_ddl(self, message: bytes) -> None:
-        """An insert is DDL that ran; a delete is somebody who tidied up."""
-        if message.startswith(b'{"action":"I"'):
-            self._is_serial = self._has_ddl = True
-            return
-        self._lines.pop()
-        self._buckets.pop()
-        self._bytes -= len(message)
+    def _hold(self, message: bytes, bucket: int) -> None:
+        self._lines.append(message)
+        self._buckets.append(bucket)
+        self._bytes += len(message)
 
     def _take_commit(self, commit: bytes, end_lsn: int) -> None:
         if not self.is_in_transaction or not self._plugin.is_end_of(self._begin, commit):
             raise SpoolError("the source committed a transaction that it did not begin")
-        if self._spilling is not None or (self._is_serial and self._lines):
+        is_empty = len(self._lines) == self._mark + 1
+        if self._lone is not None or (self._is_serial and not is_empty):
             self.flush()
             self.received = end_lsn
             self._emit_lone(Lsn(end_lsn))
         else:
             self.received = end_lsn
-            if self._lines or self._losses:
-                self._join_segment(end_lsn)
-        self._reset()
-        segment = self._segment
-        if segment is not None and (self.must_flush or segment.byte_count >= self._limit_bytes):
+            if is_empty:
+                self._drop_held()
+            else:
+                self._mark = len(self._lines)
+                self._transaction_count += 1
+                self._last_begin = self._begin
+                self._last_end = end_lsn
+            self._segment_losses.update(self._losses)
+        self._end_transaction()
+        if self.must_flush:
             self.flush()
 
-    def _join_segment(self, end_lsn: int) -> None:
-        if self._segment is None:
-            if self._lines:
-                self._last_seq += 1
-            self._segment = OpenSegment(self._last_seq, self._plugin)
-        elif self._lines and not self._segment.has_changes:
-            self._last_seq += 1
-            self._segment.seq = self._last_seq
-        self._segment.add(self._begin, self._lines, self._buckets)
-        if self._lines:
-            self._segment.end_lsn = end_lsn
-        self._segment.byte_count += self._bytes
-        self._segment.losses.update(self._losses)
-
-    def _spill(self) -> None:
-        """Let the transaction in hand leave in parts."""
+    def _relieve(self) -> bool:
+        """Let go of whole transactions, and of the one in hand if it alone is too much."""
         self.flush()
-        big, bucket = self._lines[-1], self._buckets[-1]
-        if len(big) > self._limit_bytes and len(self._lines) > 1:
-            # A line as big as PostgreSQL can hold needs a payload of its own.
-            self._lines.pop()
-            self._buckets.pop()
+        if self._bytes >= self._limit_bytes:
+            big, bucket = self._lines[-1], self._buckets[-1]
+            if len(big) > PAYLOAD_LIMIT:
+                raise SpoolError(
+                    _too_big(self._plugin.table_name(big, self._codec)),
+                    hint="Exclude the table, or keep such values out of it.",
+                )
+            if len(big) >= self._limit_bytes and len(self._lines) > len((self._begin, big)):
+                # A line as big as PostgreSQL can hold needs a payload of its own.
+                self._lines.pop()
+                self._buckets.pop()
+                self._emit_lone(None)
+                self._hold(self._begin, BEGIN_BUCKET)
+                self._hold(big, bucket)
             self._emit_lone(None)
-            self._lines, self._buckets = [big], [bucket]
-        self._emit_lone(None)
-        self._lines, self._buckets, self._bytes = [], [], 0
-        self._losses = {}
+            self._hold(self._begin, BEGIN_BUCKET)
+        return bool(self.ready)
 
     def _emit_lone(self, position: Lsn | None) -> None:
         """Hand over what is held of a transaction that has a segment of its own."""
-        segment = self._spilling
-        if segment is None:
+        transaction = self._plugin.transaction(self._begin)
+        if position is not None:
+            _check_end(transaction, position)
+        if self._lone is None:
             self._last_seq += 1
-            segment = self._spilling = OpenSegment(self._last_seq, self._plugin)
-        turns_serial = segment.turn_serial() if self._is_serial else None
-        change_count = len(self._lines)
-        segment.add(self._begin, self._lines, self._buckets)
-        segment.end_lsn = position
+            self._lone = _Lone()
+        lone = self._lone
+        turns_serial = self._is_serial and not lone.is_serial and lone.part_count > 0
+        lone.is_serial = self._is_serial
+        parts: list[SpoolPart] = []
+        if len(self._lines) > 1:
+            parts = build_parts(
+                self._lines,
+                self._buckets,
+                seq=self._last_seq,
+                first_part=lone.part_count,
+                kind="serial" if lone.is_serial else "parallel",
+                first=transaction,
+                last=transaction,
+            )
+        lone.part_count += len(parts)
         self.ready.append(
             Batch(
-                parts=segment.take_parts(),
+                parts=parts,
                 position=position,
-                last_seq=segment.seq,
-                commit_at=segment.last_commit_at,
+                last_seq=self._last_seq,
+                commit_at=transaction.commit_at,
                 losses=self._losses,
                 buckets=self._router.take_fresh(),
-                turns_serial=turns_serial,
+                turns_serial=self._last_seq if turns_serial else None,
                 transaction_count=1 if position is not None else 0,
-                change_count=change_count,
+                change_count=len(self._lines) - 1,
                 byte_count=self._bytes,
             )
         )
+        self._losses = {}
+        self._drop_held()
 
-    def _reset(self) -> None:
+    def _drop_held(self) -> None:
+        """Forget the lines of the transaction in hand."""
+        self._bytes -= sum(map(len, self._lines[self._mark :]))
+        del self._lines[self._mark :], self._buckets[self._mark :]
+
+    def _end_transaction(self) -> None:
         if self._has_ddl:
             self._router.forget()
-            self._routes.clear()
+            self._plain.clear()
         self.is_in_transaction = self._is_serial = self._has_ddl = False
-        self._lines, self._buckets, self._bytes = [], [], 0
         self._losses = {}
-        self._spilling = None
-
-    def _find_route(self, key: bytes, message: bytes) -> Route:
-        if not self.is_in_transaction:
-            raise SpoolError("the source sent a change outside any transaction")
-        name = self._plugin.table_name(message, self._codec)
-        route = self._router.route(name)
-        if key:
-            self._routes[key] = route
-        return route
+        self._lone = None
 
     def _check_floats(self, message: bytes, route: Route) -> bytes:
         """Put special values back, or note that they are lost."""
@@ -285,6 +343,15 @@ class Assembler:
         elif route.floats is not None and route.floats.has_lost(message):
             self._losses.setdefault(route.name, _LOST_FLOAT)
         return message
+
+
+def _check_end(transaction: Transaction, end_lsn: int) -> None:
+    """Compare what a begin message announced with where the commit's frame stood."""
+    if transaction.end_lsn != end_lsn:
+        raise SpoolError(
+            f"the source ended a transaction at {Lsn(end_lsn)}"
+            f" that it had begun to end at {transaction.end_lsn}"
+        )
 
 
 def _too_big(name: TableName) -> str:

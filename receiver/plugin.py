@@ -46,13 +46,16 @@ class Plugin(Protocol):
         """Return options for ``START_REPLICATION``, the best first; old servers refuse some."""
 
     def table_key(self, message: bytes) -> bytes:
-        """Cut out the bytes that name a change's table; equal keys mean equal tables.
+        """Cut out the bytes that name a change's table."""
 
-        Empty when they do not tell, and ``table_name`` must.
-        """
+    def is_whole_key(self, key: bytes) -> bool:
+        """Whether no change of another table can have this key."""
 
     def table_name(self, message: bytes, codec: str) -> tuple[str, str]:
         """Decode schema and name of a change's table, in whatever characters they are."""
+
+    def is_insert(self, change: bytes) -> bool:
+        """Whether a change is an insert."""
 
     def transaction(self, begin: bytes) -> Transaction:
         """Decode a begin message."""

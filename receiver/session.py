@@ -95,8 +95,14 @@ class Session:
                 self._tick(is_busy=True)
             elif size == 0:
                 self._message_count += _MESSAGES_PER_TICK - countdown
+                is_pouring = countdown < _MESSAGES_PER_TICK
                 countdown = _MESSAGES_PER_TICK
-                self._rest()
+                if is_pouring:
+                    # More is on its way: look once without waiting.
+                    self._stream.read_input()
+                    self._tick(is_busy=True)
+                else:
+                    self._rest()
             else:
                 raise self._stream.ended()
             if self._wakeup.is_stopping or self._assembler.is_finished:

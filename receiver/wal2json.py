@@ -36,6 +36,8 @@ _OPTIONS = {
 
 _SCHEMA = b',"schema":"'
 _TABLE = b'","table":"'
+_SCHEMA_BYTES = len(_SCHEMA)
+_TABLE_BYTES = len(_TABLE)
 # Before the schema stand the action, xid, time, origin and LSN: never less than this.
 _SCHEMA_FROM = 40
 
@@ -69,11 +71,13 @@ class Wal2Json:
         return ({**_OPTIONS, TEXT_NUMBERS: "1"}, _OPTIONS)
 
     def table_key(self, message: bytes) -> bytes:
-        """Cut out schema and table as they stand there."""
-        start = message.find(_SCHEMA, _SCHEMA_FROM) + len(_SCHEMA)
-        end = message.find(b'"', message.find(_TABLE, start) + len(_TABLE))
-        key = message[start:end]
-        return b"" if b"\\" in key or _TABLE not in key else key
+        """Cut out schema and table as they stand there, up to the first quote of the table."""
+        start = message.find(_SCHEMA, _SCHEMA_FROM) + _SCHEMA_BYTES
+        return message[start : message.find(b'"', message.find(_TABLE, start) + _TABLE_BYTES)]
+
+    def is_whole_key(self, key: bytes) -> bool:
+        """Whether no change of another table can have this key."""
+        return b"\\" not in key and _TABLE in key
 
     def table_name(self, message: bytes, codec: str) -> tuple[str, str]:
         """Parse the message for its schema and table."""
@@ -84,6 +88,10 @@ class Wal2Json:
             raise SpoolError(
                 "the source sent a change that names no table", hint=_PLUGIN_HINT
             ) from exc
+
+    def is_insert(self, change: bytes) -> bool:
+        """Whether a change is an insert."""
+        return change.startswith(_PREFIX % b"I")
 
     def transaction(self, begin: bytes) -> Transaction:
         """Read position and time out of a begin message."""

@@ -54,7 +54,9 @@ class Streaming:
         endpoint = self.source.endpoint(Side.SOURCE)
         with connect(endpoint, "test", is_replication=True) as connection:
             ((system, timeline, _, _),) = connection.execute("IDENTIFY_SYSTEM").fetchall()
-            command = f"CREATE_REPLICATION_SLOT \"{self.slot}\" LOGICAL wal2json (SNAPSHOT 'nothing')"
+            command = (
+                f"CREATE_REPLICATION_SLOT \"{self.slot}\" LOGICAL wal2json (SNAPSHOT 'nothing')"
+            )
             ((_, point, _, _),) = connection.execute(command.encode()).fetchall()
         target = self.target.endpoint(Side.TARGET)
         with connect(target, "test") as connection:

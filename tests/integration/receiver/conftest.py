@@ -13,9 +13,7 @@ from tests.support.streaming import Streaming
 
 
 @pytest.fixture
-def stream_from(
-    target: Database, tmp_path: Path
-) -> Iterator[Callable[..., Streaming]]:
+def stream_from(target: Database, tmp_path: Path) -> Iterator[Callable[..., Streaming]]:
     """Return a function that makes a source streaming; its origin is dropped again."""
     made: list[Streaming] = []
 
