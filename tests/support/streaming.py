@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 
@@ -110,12 +110,14 @@ class Streaming:
 
     def lines(self) -> list[dict[str, Any]]:
         """Return what the spool holds, changes only, in order, numbers as their text."""
-        found = []
-        for (payload,) in self.target.rows(
+        payloads = self.target.rows(
             "select payload from replication.raw_messages order by source_id, seq, part"
-        ):
-            for line in payload.split("\n"):
-                found.append(json.loads(line, parse_int=str, parse_float=str))
+        )
+        found = [
+            json.loads(line, parse_int=str, parse_float=str)
+            for (payload,) in payloads
+            for line in payload.split("\n")
+        ]
         return [line for line in found if line["action"] != "B"]
 
     def values(self, table: str, column: str = "id") -> list[Any]:
@@ -152,7 +154,7 @@ class RunningReceiver:
             env={**kept, **env},
         )
 
-    def __enter__(self) -> RunningReceiver:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -165,7 +167,7 @@ class RunningReceiver:
     def text(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
-    def wait_streaming(self) -> RunningReceiver:
+    def wait_streaming(self) -> Self:
         wait_until(lambda: " streaming " in self.text or self.process.poll() is not None)
         assert self.process.poll() is None, self.text
         return self
