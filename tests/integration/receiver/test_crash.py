@@ -1,0 +1,188 @@
+"""Whatever dies, and wherever it dies: nothing is missing and nothing is there twice."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.support.streaming import Streaming
+from tests.support.waiting import wait_until
+
+POINTS = (
+    "receiver.before_commit",
+    "receiver.after_commit_before_feedback",
+    "receiver.after_feedback",
+)
+
+
+@contextlib.contextmanager
+def load(streaming: Streaming, pause_s: float = 0.001) -> Iterator[list[int]]:
+    """Insert a number per transaction while the block runs; yields the numbers that committed."""
+    done: list[int] = []
+    stopping = threading.Event()
+
+    def insert() -> None:
+        number = streaming.source.value("select coalesce(max(id), 0) from t")
+        while not stopping.is_set():
+            try:
+                with streaming.source.connect() as connection:
+                    while not stopping.is_set():
+                        number += 1
+                        connection.execute("insert into t values (%s)", (number,))
+                        done.append(number)
+                        stopping.wait(pause_s)
+            except psycopg.Error:
+                # The server was killed under us. Whether the last number committed is not known;
+                # the table will tell.
+                time.sleep(0.05)
+
+    thread = threading.Thread(target=insert)
+    thread.start()
+    try:
+        yield done
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def assert_exactly_once(streaming: Streaming) -> None:
+    streaming.receive_once()
+    expected = [str(row[0]) for row in streaming.source.rows("select id from t order by id")]
+    counts = Counter(streaming.values("t"))
+    assert [number for number, count in counts.items() if count > 1] == [], "duplicates"
+    assert set(expected) - set(counts) == set(), "missing"
+    assert sorted(counts, key=int) == expected
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_receiver_that_dies_there_loses_and_repeats_nothing(streaming, point):
+    for visit in (1, 2):
+        with (
+            load(streaming),
+            streaming.start(env={"PGREPL_FAILPOINT": f"{point}:kill:{visit}"}) as receiver,
+        ):
+            wait_until(lambda: receiver.process.poll() is not None)
+            assert receiver.process.returncode == -9
+    assert_exactly_once(streaming)
+
+
+def test_receiver_that_dies_inside_a_big_transaction_leaves_nothing_of_it(streaming):
+    streaming.source.execute("insert into t select g, repeat('x', 200) from generate_series(1, 40000) g")
+    with streaming.start(env={"PGREPL_FAILPOINT": "receiver.after_part:kill:2"}) as receiver:
+        wait_until(lambda: receiver.process.poll() is not None)
+        assert receiver.process.returncode == -9
+    assert streaming.lines() == []
+    assert_exactly_once(streaming)
+
+
+def test_receiver_killed_at_random_loses_and_repeats_nothing(streaming):
+    chance = random.Random(4)
+    with load(streaming) as done:
+        for _ in range(5):
+            with streaming.start() as receiver:
+                receiver.wait_streaming()
+                goal = len(done) + chance.randint(20, 150)
+                wait_until(lambda goal=goal: len(done) > goal)
+                receiver.kill()
+    assert len(done) > 200
+    assert_exactly_once(streaming)
+
+
+def test_origin_that_is_not_honoured_would_be_noticed(streaming):
+    """Prove that the check above can fail: begin again from where the slot began."""
+    streaming.source.execute("insert into t select generate_series(1, 3)")
+    start = streaming.target.value("select consistent_point::text from replication.source")
+    streaming.source.execute(
+        f"select pg_copy_logical_replication_slot('{streaming.slot}', 'kept_{streaming.slot}')"
+    )
+    streaming.receive_once()
+    # Put everything back as if nothing had been received, but leave the spool.
+    streaming.source.execute(
+        f"select pg_drop_replication_slot('{streaming.slot}')",
+        f"select pg_copy_logical_replication_slot('kept_{streaming.slot}', '{streaming.slot}')",
+    )
+    streaming.target.execute(
+        f"select pg_replication_origin_drop('{streaming.slot}')",
+        f"select pg_replication_origin_create('{streaming.slot}')",
+        f"select pg_replication_origin_advance('{streaming.slot}', '{start}')",
+        f"update replication.receive_progress set received_lsn = '{start}'",
+    )
+    with pytest.raises(AssertionError, match="duplicates"):
+        assert_exactly_once(streaming)
+
+
+def test_source_that_crashes_is_received_on(make_cluster, make_database, stream_from):
+    cluster = make_cluster()
+    source = make_database(cluster, prefix="source")
+    source.execute("create table t (id bigint primary key)")
+    streaming = stream_from(source)
+    with streaming.start() as receiver:
+        receiver.wait_streaming()
+        with load(streaming) as done:
+            for _ in range(2):
+                goal = len(done) + 50
+                wait_until(lambda goal=goal: len(done) > goal)
+                cluster.restart("immediate")
+            goal = len(done) + 50
+            wait_until(lambda: len(done) > goal)
+        wait_until(lambda: str(done[-1]) in streaming.values("t"))
+        assert receiver.process.poll() is None
+        assert "trying again" in receiver.text
+        assert receiver.terminate() == 0
+    assert_exactly_once(streaming)
+
+
+def test_target_that_crashes_is_received_into_again(make_cluster, make_database, stream_from, source):
+    cluster = make_cluster()
+    target = make_database(cluster, prefix="target")
+    source.execute("create table t (id bigint primary key)")
+    streaming = stream_from(source, into=target)
+    with streaming.start() as receiver:
+        receiver.wait_streaming()
+        with load(streaming) as done:
+            for _ in range(2):
+                goal = len(done) + 50
+                wait_until(lambda goal=goal: len(done) > goal)
+                cluster.restart("immediate")
+            goal = len(done) + 50
+            wait_until(lambda: len(done) > goal)
+        wait_until(lambda: str(done[-1]) in streaming.values("t"))
+        assert receiver.terminate() == 0
+    assert_exactly_once(streaming)
+
+
+def test_commit_whose_answer_is_lost_is_not_written_twice(streaming):
+    with streaming.start() as receiver:
+        receiver.wait_streaming()
+        with load(streaming) as done:
+            for _ in range(3):
+                goal = len(done) + 40
+                wait_until(lambda goal=goal: len(done) > goal)
+                streaming.target.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity"
+                    " where application_name = 'pgrepl-receive' and datname = current_database()"
+                )
+        wait_until(lambda: str(done[-1]) in streaming.values("t"))
+    assert_exactly_once(streaming)
+
+
+def test_cut_replication_connection_is_made_again(streaming):
+    with streaming.start() as receiver:
+        receiver.wait_streaming()
+        with load(streaming) as done:
+            for _ in range(3):
+                goal = len(done) + 40
+                wait_until(lambda goal=goal: len(done) > goal)
+                streaming.source.execute(
+                    "select pg_terminate_backend(active_pid) from pg_replication_slots"
+                    f" where slot_name = '{streaming.slot}' and active"
+                )
+        wait_until(lambda: str(done[-1]) in streaming.values("t"))
+    assert_exactly_once(streaming)
