@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["receive"]
 
+#: SIGTERM ends the program within a second.
+_STOP_S = 0.9
+
 
 def receive(
     invocation: Invocation,
@@ -72,8 +75,18 @@ def _parse_lsn(text: str | None) -> Lsn | None:
 
 
 def _stop_on_signals(receiver: Receiver) -> None:
+    """End in good order; what takes too long, such as a server that does not answer, is left."""
+
+    def stop(*_: object) -> None:
+        receiver.stop()
+        signal.setitimer(signal.ITIMER_REAL, _STOP_S)
+
+    def leave(*_: object) -> None:
+        raise typer.Exit
+
+    signal.signal(signal.SIGALRM, leave)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: receiver.stop())
+        signal.signal(number, stop)
 
 
 def _report_resyncs(source: str, result: Result) -> None:

@@ -62,8 +62,6 @@ class Assembler:
         self.is_in_transaction = False
         #: Everything before ``stop_lsn`` was taken; the rest of the stream is not for us.
         self.is_finished = False
-        #: End the segment with the transaction in hand.
-        self.must_flush = False
 
         self._plugin = plugin
         self._actions = plugin.actions
@@ -99,6 +97,11 @@ class Assembler:
     def has_segment(self) -> bool:
         """Whether whole transactions wait for a flush."""
         return self._mark > 0 or bool(self._segment_losses)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything before ``received`` has left, and nothing behind it."""
+        return not self.has_segment and self._lone is None and not self.ready
 
     def take(self, frame: memoryview) -> bool:
         """Take one XLogData frame; true when there are batches to fetch or the end is reached."""
@@ -146,8 +149,7 @@ class Assembler:
             self.is_finished = True
 
     def flush(self) -> None:
-        """End the segment, if there is one."""
-        self.must_flush = False
+        """End the segment, if there is one; a transaction in hand is not part of it."""
         if not self.has_segment:
             return
         lines, buckets = self._lines[: self._mark], self._buckets[: self._mark]
@@ -188,7 +190,7 @@ class Assembler:
         self._segment_losses = {}
 
     def position_batch(self) -> Batch:
-        """Return a batch that only moves the position; everything taken must be flushed."""
+        """Return a batch that only moves the position; right when all is settled."""
         return Batch(position=Lsn(self.received), last_seq=self._last_seq)
 
     def _take_begin(self, begin: bytes) -> None:
@@ -254,8 +256,6 @@ class Assembler:
                 self._last_end = end_lsn
             self._segment_losses.update(self._losses)
         self._end_transaction()
-        if self.must_flush:
-            self.flush()
 
     def _relieve(self) -> bool:
         """Let go of whole transactions, and of the one in hand if it alone is too much."""
@@ -271,6 +271,7 @@ class Assembler:
                 # A line as big as PostgreSQL can hold needs a payload of its own.
                 self._lines.pop()
                 self._buckets.pop()
+                self._bytes -= len(big)
                 self._emit_lone(None)
                 self._hold(self._begin, BEGIN_BUCKET)
                 self._hold(big, bucket)

@@ -68,6 +68,8 @@ class Router:
         self._catalogue: dict[TableName, CatalogueTable] = {}
         self._routes: dict[TableName, Route] = {}
         self._fresh: dict[TableName, int] = {}
+        # A command that loses a million changes says so a million times.
+        self._lost: dict[str, TableName | None] = {}
 
     def route(self, name: TableName) -> Route:
         """Return the route of a table, asking the source about one it does not know."""
@@ -85,20 +87,14 @@ class Router:
 
         A materialized view is refreshed on the target, not replicated.
         """
-        spelled = {f'{schema}"."{table}': (schema, table) for schema, table in self._catalogue}
-        if text not in spelled:
-            self._refresh()
-            spelled = {f'{schema}"."{table}': (schema, table) for schema, table in self._catalogue}
-        schema, _, table = text.partition('"."')
-        name = spelled.get(text, (schema, table))
-        known = self._catalogue.get(name)
-        if known is not None and known.is_materialized_view:
-            return None
-        return name if self.is_selected(name) else None
+        if text not in self._lost:
+            self._lost[text] = self._find_lost(text)
+        return self._lost[text]
 
     def forget(self) -> None:
         """Look everything up anew: what follows lies behind a serial segment with DDL."""
         self._routes.clear()
+        self._lost.clear()
         self._catalogue.clear()
         self._is_fixed = False
 
@@ -111,6 +107,20 @@ class Router:
         table = self._catalogue.get(name)
         # Dropped since: it stands for itself.
         return name if table is None else (table.root_schema, table.root_table)
+
+    def _find_lost(self, text: str) -> TableName | None:
+        def spelled() -> dict[str, TableName]:
+            return {f'{schema}"."{table}': (schema, table) for schema, table in self._catalogue}
+
+        name = spelled().get(text)
+        if name is None:
+            self._refresh()
+            schema, _, table = text.partition('"."')
+            name = spelled().get(text, (schema, table))
+        known = self._catalogue.get(name)
+        if known is not None and known.is_materialized_view:
+            return None
+        return name if self.is_selected(name) else None
 
     def _make_route(self, name: TableName) -> Route:
         if name == DDL_TABLE:

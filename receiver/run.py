@@ -202,6 +202,12 @@ class Receiver:
             identity=stream.identify(),
             plugin=self._plugin.name,
         )
+        if facts.wal_status == "unreserved":
+            logger.warning(
+                "the source is about to remove what was not received yet;"
+                " raise max_slot_wal_keep_size",
+                extra={"slot": source.slot},
+            )
         codec = python_codec(source, facts.encoding)
         router = Router(
             db=spool.source.dbname,

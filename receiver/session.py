@@ -141,15 +141,18 @@ class Session:
             while self._writer.pending_bytes > self._settings.in_flight_bytes:
                 if self._wakeup.is_stopping:
                     return
-                self._wait_for_writer()
+                self._await_writer(float("inf"))
+                self._tick(is_busy=False)
 
-    def _wait_for_writer(self) -> None:
+    def _await_writer(self, deadline: float) -> None:
+        """Wait until the writer did something, but not longer than the source may wait for us."""
         poller = poll()
         poller.register(self._wakeup.descriptor, POLLIN)
-        poller.poll(self._status_s * 1000)
+        left_s = max(deadline - time.monotonic(), 0)
+        poller.poll(min(self._status_s, left_s) * 1000)
         self._wakeup.clear()
+        # Nobody reads meanwhile, so silence would be ours.
         self._heard_at = time.monotonic()
-        self._tick(is_busy=False)
 
     def _tick(self, *, is_busy: bool) -> None:
         """Do what the clock asks for."""
@@ -164,35 +167,33 @@ class Session:
             self._segment_since = now
         elif is_busy and now - self._segment_since >= self._settings.gather_s:
             self._segment_since = now
-            self._assembler.must_flush = True
+            self._assembler.flush()
+            self._hand_over()
+        if self._is_position_due(now):
+            self._position_at = now
+            self._is_reply_due = False
+            self._writer.put(self._assembler.position_batch())
 
     def _rest(self) -> None:
         """Nothing is there to read: wait for more, and flush when it is quiet."""
         self._tick(is_busy=False)
         assembler = self._assembler
-        if assembler.has_segment and self._writer.is_idle and not assembler.is_in_transaction:
+        if assembler.has_segment and self._writer.is_idle:
             if not self._wait(self._settings.quiet_s):
                 assembler.flush()
                 self._hand_over()
             return
-        if self._is_position_due():
-            self._position_at = time.monotonic()
-            self._is_reply_due = False
-            self._writer.put(assembler.position_batch())
         if not self._wait(self._status_s) and self._timeout_s:
             silence_s = time.monotonic() - self._heard_at
             if silence_s > self._timeout_s + _SILENCE_S:
                 raise SourceUnavailable(f"the source has been silent for {silence_s:.0f} s")
 
-    def _is_position_due(self) -> bool:
+    def _is_position_due(self, now: float) -> bool:
         """Whether to move on over traffic that was not for us, so that the source can forget it."""
         assembler, writer = self._assembler, self._writer
-        if assembler.is_in_transaction or assembler.has_segment or not writer.is_idle:
+        if assembler.received <= writer.flushed or not assembler.is_settled or not writer.is_idle:
             return False
-        if assembler.received <= writer.flushed:
-            return False
-        waited_s = time.monotonic() - self._position_at
-        return self._is_reply_due or waited_s >= self._settings.idle_position_s
+        return self._is_reply_due or now - self._position_at >= self._settings.idle_position_s
 
     def _wait(self, timeout_s: float) -> bool:
         """Wait for the source or the writer; whether the source had something."""
@@ -220,23 +221,15 @@ class Session:
         assembler.flush()
         while assembler.ready:
             writer.put(assembler.ready.popleft())
-        is_position_sent = False
+        # With an open transaction left behind on the target, only the next receiver can move on.
+        self._is_reply_due = assembler.is_settled
         while time.monotonic() < deadline:
-            if writer.is_idle:
-                if is_position_sent or assembler.received <= writer.flushed:
-                    break
-                is_position_sent = True
-                writer.put(assembler.position_batch())
-            self._await_idle(deadline)
+            self._tick(is_busy=False)
+            if writer.is_idle and (assembler.received <= writer.flushed or not self._is_reply_due):
+                break
+            self._await_writer(deadline)
         self._send_status()
         self._stream.close(patience_s=0.2 if is_hurried else 2)
-
-    def _await_idle(self, deadline: float) -> None:
-        poller = poll()
-        poller.register(self._wakeup.descriptor, POLLIN)
-        poller.poll(min(self._status_s, max(deadline - time.monotonic(), 0)) * 1000)
-        self._wakeup.clear()
-        self._tick(is_busy=False)
 
     def _report(self, now: float) -> None:
         elapsed_s = now - self._report_at + self._settings.report_s

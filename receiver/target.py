@@ -226,7 +226,8 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
                 # than on is the owner's choice and stays. Newer servers may limit transactions.
                 "select set_config(name, case name when 'synchronous_commit' then 'on' else '0'"
                 " end, false) from pg_settings"
-                " where name = 'synchronous_commit' and setting = 'off' or name in ('lock_timeout', 'transaction_timeout')"
+                " where name = 'synchronous_commit' and setting = 'off'"
+                " or name in ('lock_timeout', 'transaction_timeout')"
             )
         source = _checked_source(find_source(connection, config.name), config)
         _set_up_origin(connection, target, source.slot)

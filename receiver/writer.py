@@ -110,8 +110,8 @@ class SpoolWriter:
 
     def _take(self, batch: Batch) -> None:
         is_between = not self._session.is_in_transaction
-        if is_between and batch.parts:
-            self._check_spool()
+        if is_between:
+            self._check_spool(may_wait=bool(batch.parts))
         if self._is_stopping.is_set() and is_between:
             # Abandoned before it began: the source sends it again.
             return
@@ -129,7 +129,7 @@ class SpoolWriter:
             self._pending_bytes -= batch.byte_count
         self._wake()
 
-    def _check_spool(self) -> None:
+    def _check_spool(self, *, may_wait: bool) -> None:
         """Look how big the spool is now and then, and wait while it is too big."""
         settings = self._settings
         is_due = time.monotonic() - self._checked_at > settings.spool_check_s
@@ -137,7 +137,7 @@ class SpoolWriter:
             return
         self._measure()
         limit = self._max_spool
-        if limit is None or self.spool_bytes < limit:
+        if limit is None or self.spool_bytes < limit or not may_wait:
             return
         if not self._may_pause:
             raise SpoolError(

@@ -52,6 +52,11 @@ def load(streaming: Streaming, pause_s: float = 0.001) -> Iterator[list[int]]:
         thread.join()
 
 
+def await_more(done: list[int], count: int) -> None:
+    goal = len(done) + count
+    wait_until(lambda: len(done) > goal)
+
+
 def assert_exactly_once(streaming: Streaming) -> None:
     streaming.receive_once()
     expected = [str(row[0]) for row in streaming.source.rows("select id from t order by id")]
@@ -74,7 +79,9 @@ def test_receiver_that_dies_there_loses_and_repeats_nothing(streaming, point):
 
 
 def test_receiver_that_dies_inside_a_big_transaction_leaves_nothing_of_it(streaming):
-    streaming.source.execute("insert into t select g, repeat('x', 200) from generate_series(1, 40000) g")
+    streaming.source.execute(
+        "insert into t select g, repeat('x', 200) from generate_series(1, 40000) g"
+    )
     with streaming.start(env={"PGREPL_FAILPOINT": "receiver.after_part:kill:2"}) as receiver:
         wait_until(lambda: receiver.process.poll() is not None)
         assert receiver.process.returncode == -9
@@ -88,8 +95,7 @@ def test_receiver_killed_at_random_loses_and_repeats_nothing(streaming):
         for _ in range(5):
             with streaming.start() as receiver:
                 receiver.wait_streaming()
-                goal = len(done) + chance.randint(20, 150)
-                wait_until(lambda goal=goal: len(done) > goal)
+                await_more(done, chance.randint(20, 150))
                 receiver.kill()
     assert len(done) > 200
     assert_exactly_once(streaming)
@@ -127,11 +133,9 @@ def test_source_that_crashes_is_received_on(make_cluster, make_database, stream_
         receiver.wait_streaming()
         with load(streaming) as done:
             for _ in range(2):
-                goal = len(done) + 50
-                wait_until(lambda goal=goal: len(done) > goal)
+                await_more(done, 50)
                 cluster.restart("immediate")
-            goal = len(done) + 50
-            wait_until(lambda: len(done) > goal)
+            await_more(done, 50)
         wait_until(lambda: str(done[-1]) in streaming.values("t"))
         assert receiver.process.poll() is None
         assert "trying again" in receiver.text
@@ -139,7 +143,9 @@ def test_source_that_crashes_is_received_on(make_cluster, make_database, stream_
     assert_exactly_once(streaming)
 
 
-def test_target_that_crashes_is_received_into_again(make_cluster, make_database, stream_from, source):
+def test_target_that_crashes_is_received_into_again(
+    make_cluster, make_database, stream_from, source
+):
     cluster = make_cluster()
     target = make_database(cluster, prefix="target")
     source.execute("create table t (id bigint primary key)")
@@ -148,11 +154,9 @@ def test_target_that_crashes_is_received_into_again(make_cluster, make_database,
         receiver.wait_streaming()
         with load(streaming) as done:
             for _ in range(2):
-                goal = len(done) + 50
-                wait_until(lambda goal=goal: len(done) > goal)
+                await_more(done, 50)
                 cluster.restart("immediate")
-            goal = len(done) + 50
-            wait_until(lambda: len(done) > goal)
+            await_more(done, 50)
         wait_until(lambda: str(done[-1]) in streaming.values("t"))
         assert receiver.terminate() == 0
     assert_exactly_once(streaming)
@@ -163,8 +167,7 @@ def test_commit_whose_answer_is_lost_is_not_written_twice(streaming):
         receiver.wait_streaming()
         with load(streaming) as done:
             for _ in range(3):
-                goal = len(done) + 40
-                wait_until(lambda goal=goal: len(done) > goal)
+                await_more(done, 40)
                 streaming.target.execute(
                     "select pg_terminate_backend(pid) from pg_stat_activity"
                     " where application_name = 'pgrepl-receive' and datname = current_database()"
@@ -178,8 +181,7 @@ def test_cut_replication_connection_is_made_again(streaming):
         receiver.wait_streaming()
         with load(streaming) as done:
             for _ in range(3):
-                goal = len(done) + 40
-                wait_until(lambda goal=goal: len(done) > goal)
+                await_more(done, 40)
                 streaming.source.execute(
                     "select pg_terminate_backend(active_pid) from pg_replication_slots"
                     f" where slot_name = '{streaming.slot}' and active"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from pgrepl.config_file import load_config
+from pgrepl.receiver import Receiver, ReceiverSettings
 from tests.support.waiting import wait_until
 
 MIB = 1 << 20
@@ -233,3 +236,36 @@ def test_server_that_is_down_is_waited_for(side, make_cluster, make_database, st
         receiver.wait_streaming()
         source.execute("insert into t values (1)")
         wait_until(lambda: streaming.values("t") == ["1"])
+
+
+def test_sigterm_ends_within_a_second_when_a_server_does_not_answer(streaming):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        streaming.write_config(dsn=f"host=127.0.0.1 port={port} dbname=x user=x")
+        with streaming.start() as receiver:
+            silent.settimeout(20)
+            connection, _ = silent.accept()
+            with connection:
+                began = time.monotonic()
+                assert receiver.terminate() == 0
+                assert time.monotonic() - began < 2
+
+
+def test_log_tells_the_position_now_and_then(streaming, caplog):
+    config = load_config(streaming.config)
+    receiver = Receiver(
+        config, config.source("shop"), settings=ReceiverSettings(report_s=0.1, status_s=0.1)
+    )
+    caplog.set_level("INFO", "pgrepl")
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(receiver.run)
+        streaming.source.execute("insert into t values (1)")
+        wait_until(lambda: streaming.values("t") == ["1"])
+        seen = len(caplog.records)
+        wait_until(lambda: "position" in [r.message for r in caplog.records[seen:]])
+        receiver.stop()
+        result = running.result()
+    record = vars(next(r for r in reversed(caplog.records) if r.message == "position"))
+    assert record["flushed"] <= record["received"]
+    assert {"messages_per_s", "spool_bytes"} <= set(record)
+    assert result.transaction_count == 1

@@ -224,9 +224,12 @@ def test_table_that_becomes_a_partition_changes_its_bucket_behind_the_ddl_only(s
     source.execute("begin; insert into pgrepl.ddl_log values (1); commit")
     source.execute("insert into leaf values (3)")
     streaming.receive_once()
-    assert streaming.target.rows(
-        "select bucket from replication.raw_messages order by seq"
-    ) == [(own,), (own,), (-1,), (root,)]
+    assert streaming.target.rows("select bucket from replication.raw_messages order by seq") == [
+        (own,),
+        (own,),
+        (-1,),
+        (root,),
+    ]
 
 
 def test_tables_that_are_not_selected_do_not_arrive(source, stream_from):
@@ -252,7 +255,7 @@ def test_names_in_any_characters_go_to_their_own_buckets(source, stream_from):
             )
         streaming = stream_from(source)
         for _ in range(2):
-            for number, name in enumerate(names):
+            for name in names:
                 insert = psycopg.sql.SQL("insert into {} values ((random() * 1e9)::int)")
                 connection.execute(insert.format(psycopg.sql.Identifier(name)))
     streaming.receive_once()
@@ -296,7 +299,9 @@ def test_messages_of_other_programs_do_no_harm(streaming):
     assert streaming.values("t") == ["1"]
 
 
-def test_two_sources_flow_into_one_target(source, target, source_cluster, make_database, stream_from):
+def test_two_sources_flow_into_one_target(
+    source, target, source_cluster, make_database, stream_from
+):
     other = make_database(source_cluster, prefix="source")
     for database in (source, other):
         database.execute("create table t (id bigint primary key)")

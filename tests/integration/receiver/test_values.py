@@ -89,7 +89,9 @@ def test_values_arrive_as_the_source_printed_them(source, stream_from):
     assert json.loads(line)["columns"][-1]["name"] == f"c{len(VALUES) - 1}"
 
 
-def test_source_in_another_encoding_arrives_in_the_targets(source_cluster, make_database, stream_from):
+def test_source_in_another_encoding_arrives_in_the_targets(
+    source_cluster, make_database, stream_from
+):
     database = make_database(source_cluster, prefix="latin")
     with psycopg.connect(source_cluster.dsn(), autocommit=True) as connection:
         name = Identifier(database.name)
