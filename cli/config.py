@@ -40,18 +40,10 @@ def show(invocation: Invocation, *, json_output: JsonOption = False) -> None:
 
 
 def _masked(config: Config) -> dict[str, dict[str, Any]]:
-    from pgrepl.dsn import MASK
-
-    # What Spark itself redacts in its UI.
-    words = ("secret", "password", "token", "access.key", "accesskey", "credential")
-    conf = {
-        key: MASK if any(word in key.lower() for word in words) else value
-        for key, value in config.spark.conf.items()
-    }
     replay = config.replay
     return {
         "target": {"dsn": config.target.dsn.masked()},
-        "spark": {"master": config.spark.master, "conf": conf},
+        "spark": {"master": config.spark.master, "conf": config.spark.masked_conf()},
         "replay": {
             "shards": replay.shards,
             "batch_seconds": replay.batch_seconds,

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from pgrepl.dsn import Dsn, Endpoint, Side
+from pgrepl.dsn import MASK, Dsn, Endpoint, Side
 from pgrepl.errors import UsageError
 from pgrepl.naming import SchemaTemplate, TableSelection
 
@@ -32,6 +33,9 @@ __all__ = [
 
 #: Tables are hashed into so many buckets for ever, so there can be no more shards than that.
 BUCKET_COUNT = 64
+
+#: What Spark itself redacts in its UI, by the setting's name.
+_SECRET = re.compile(r"secret|password|token|access[.]?key|credential", re.IGNORECASE)
 
 Consistency = Literal["shard", "batch"]
 OnError = Literal["park", "stop"]
@@ -60,6 +64,17 @@ class SparkConfig:
     master: str = "local[*]"
     #: Passed through as it is; may hold secrets of the cluster.
     conf: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+
+    def masked_conf(self) -> dict[str, str]:
+        """Return the settings with their secrets struck out."""
+        return {key: MASK if _SECRET.search(key) else value for key, value in self.conf.items()}
+
+    def redact(self, text: str) -> str:
+        """Strike the settings' secrets out of a text that Spark printed."""
+        for key, value in self.conf.items():
+            if value and _SECRET.search(key):
+                text = text.replace(value, MASK)
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from enum import Enum
 from psycopg import ProgrammingError, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-__all__ = ["Dsn", "DsnError", "Endpoint", "Side"]
+__all__ = ["MASK", "Dsn", "DsnError", "Endpoint", "Side"]
 
 MASK = "********"
 _SECRET_KEYS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key"})

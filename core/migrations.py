@@ -51,12 +51,16 @@ def known_migrations() -> tuple[Migration, ...]:
 
 def read_version(connection: Connection) -> int | None:
     """Return the version of the schema, 0 when there is none, None when it is not pgrepl's."""
-    ((has_schema, has_table),) = connection.execute(
-        "select to_regnamespace('replication') is not null,"
-        " to_regclass('replication.schema_version') is not null"
+    # By the catalogue, not by to_regclass: that one fails where the role may not use the schema.
+    found = connection.execute(
+        "select exists (select from pg_class c"
+        " where c.relnamespace = n.oid and c.relname = 'schema_version')"
+        " from pg_namespace n where n.nspname = 'replication'"
     ).fetchall()
-    if not has_table:
-        return None if has_schema else 0
+    if not found:
+        return 0
+    if found == [(False,)]:
+        return None
     ((version,),) = connection.execute(
         "select coalesce(max(version), 0) from replication.schema_version"
     ).fetchall()

@@ -7,6 +7,7 @@ service files are libpq's business.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import psycopg
@@ -18,6 +19,8 @@ from pgrepl.lsn import Lsn
 from pgrepl.sqlstate import translated
 
 __all__ = ["CONNECT_TIMEOUT_S", "Connection", "connect", "conninfo"]
+
+logger = logging.getLogger(__name__)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -90,6 +93,7 @@ def connect(
         connection = psycopg.connect(
             conninfo(endpoint, stage, is_replication=is_replication), autocommit=autocommit
         )
+    logger.debug("connected", extra={"to": str(endpoint), "dsn": str(endpoint.dsn), "stage": stage})
     connection.adapters.register_loader(_PG_LSN_OID, _LsnLoader)
     connection.adapters.register_dumper(Lsn, _LsnDumper)
     return connection

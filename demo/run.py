@@ -16,7 +16,7 @@ from pgrepl.throwaway import Cluster
 
 __all__ = ["run_demo"]
 
-#: A server as packages install it: no logical decoding, no plugin allowed.
+#: A server as packages install it: no logical decoding, and since 15.19 no wal2json.
 _OUT_OF_THE_BOX = {"wal_level": "replica"}
 
 _CONFIG = """\

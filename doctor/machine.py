@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -19,6 +20,8 @@ from pgrepl.config import Config, SparkConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 
 __all__ = ["ClockReading", "SparkProbe", "check_clocks", "check_config_file", "check_java"]
+
+logger = logging.getLogger(__name__)
 
 MINIMUM_JAVA = 17
 #: A session on a loaded machine takes up to 20 s; one on a cluster may wait for its executors.
@@ -83,11 +86,13 @@ class SparkProbe:
                 f"a job on {master} gave no result within {SPARK_PATIENCE_S} s",
                 Remedy(then="see in the cluster's own UI whether it has executors to spare"),
             )
+        for line in self._config.redact(log).splitlines():
+            logger.debug("spark: %s", line)
         if self._process.returncode != 0:
             return Finding(
                 "spark",
                 Status.FAILURE,
-                f"a job on {master} failed: {_last_error(log)}",
+                f"a job on {master} failed: {self._config.redact(_last_error(log))}",
                 Remedy(shell=("pgrepl doctor --verbose",), then="correct [spark] in pgrepl.toml"),
             )
         versions = json.loads(answer)

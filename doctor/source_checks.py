@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from psycopg.sql import SQL, Composed, Identifier, Literal
+from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.config import SourceConfig
-from pgrepl.doctor.finding import Finding, Remedy, Status, listed
-from pgrepl.doctor.plugin_probe import PATIENCE_S, PLUGIN, PluginState, Probe
-from pgrepl.doctor.settings_list import split_list
+from pgrepl.doctor.finding import Finding, Remedy, Status
+from pgrepl.doctor.plugin_checks import check_plugin_and_writers
+from pgrepl.doctor.plugin_probe import PLUGIN, Probe
 from pgrepl.doctor.source_facts import SourceFacts, SourceServer, SourceSlot, Writer
 
 __all__ = ["MINIMUM_VERSION", "check_server", "check_version", "is_probe_possible"]
@@ -36,10 +36,7 @@ def check_server(
         check_replication_privilege(server),
         check_slots(server, facts.slot),
         check_wal_senders(server),
-        check_plugin_allowed(server),
-        check_plugin(server, probe),
-        check_special_floats(facts, probe),
-        check_writers(facts.slot, probe, writers),
+        *check_plugin_and_writers(facts, probe, writers),
         check_slot(source.slot, server, facts.slot),
         check_wal_keep_size(server),
         check_encoding(server),
@@ -141,109 +138,6 @@ def check_wal_senders(server: SourceServer) -> Finding:
             then=_RESTART,
         ),
     )
-
-
-def check_plugin_allowed(server: SourceServer) -> Finding:
-    """Since 15.19 a server runs only the output plugins that ``output_plugin_libraries`` lists."""
-    value = server.output_plugin_libraries
-    if value is None:
-        return Finding.ok("plugin-allowed", "this server lets any output plugin run")
-    allowed = split_list(value)
-    if PLUGIN in allowed:
-        return Finding.ok("plugin-allowed", f"output_plugin_libraries lists {PLUGIN}")
-    # One name with commas in it is what ALTER SYSTEM makes of a single quoted text.
-    names = [name.strip() for item in allowed for name in item.split(",") if name.strip()]
-    wanted = [*(name for name in names if name != PLUGIN), PLUGIN]
-    why = (
-        f"output_plugin_libraries is one name with commas in it, {value}:"
-        " ALTER SYSTEM takes a single quoted text for a single name"
-        if PLUGIN in names
-        else f"output_plugin_libraries does not list {PLUGIN}, so the server refuses the plugin"
-    )
-    statement = SQL("ALTER SYSTEM SET output_plugin_libraries = {}").format(
-        SQL(", ").join(map(_list_item, wanted))
-    )
-    return Finding("plugin-allowed", Status.FAILURE, why, Remedy.of(statement, _RELOAD))
-
-
-def _list_item(name: str) -> SQL | Identifier:
-    plain = {PLUGIN: SQL("wal2json"), "pgoutput": SQL("pgoutput")}
-    return plain.get(name, Identifier(name))
-
-
-def check_plugin(server: SourceServer, probe: Probe | None) -> Finding:
-    """The plugin is installed and starts."""
-    if probe is None:
-        return Finding.skipped("plugin", "cannot be tried before the failures above are mended")
-    if probe.state in (PluginState.USABLE, PluginState.BLOCKED):
-        return Finding.ok("plugin", f"{PLUGIN} is installed")
-    if probe.state is PluginState.NOT_ALLOWED:
-        return Finding.skipped("plugin", "cannot be tried before the server allows it")
-    if probe.state is PluginState.MISSING:
-        major = server.version_num // 10000
-        return Finding(
-            "plugin",
-            Status.FAILURE,
-            f"{PLUGIN} is not installed on the server: {probe.reason}",
-            Remedy(
-                shell=(f"apt-get install postgresql-{major}-wal2json",),
-                then="the package is called wal2json_15 or wal2json on Red Hat systems",
-            ),
-        )
-    return Finding("plugin", Status.FAILURE, f"{PLUGIN} does not start: {probe.reason}")
-
-
-def check_special_floats(facts: SourceFacts, probe: Probe | None) -> Finding:
-    """Before 2.6 wal2json prints NaN and Infinity as null."""
-    tables = [table.name for table in facts.tables if table.has_floats]
-    if probe is None or probe.has_text_numbers is None:
-        return Finding.skipped("special-floats", "cannot be told before the plugin was tried")
-    if probe.has_text_numbers:
-        return Finding.ok("special-floats", f"{PLUGIN} 2.6 or newer carries NaN and Infinity")
-    if not tables:
-        return Finding.ok("special-floats", "no replicated table has float or numeric columns")
-    return Finding(
-        "special-floats",
-        Status.WARNING,
-        f"{PLUGIN} is older than 2.6 and sends NaN and Infinity as null;"
-        f" float or numeric columns: {listed(tables)}",
-        Remedy(then=f"upgrade {PLUGIN} to 2.6 where these columns may hold NaN or Infinity"),
-        tuple(tables),
-    )
-
-
-def check_writers(
-    slot: SourceSlot | None, probe: Probe | None, writers: Sequence[Writer]
-) -> Finding:
-    """A new slot waits until every transaction that has written ends, in any database."""
-    if slot is not None:
-        return Finding.ok("writers", "the slot is there, no transaction can block its creation")
-    if probe is None:
-        return Finding.skipped("writers", "cannot be told before a slot can be made")
-    if probe.state is not PluginState.BLOCKED:
-        return Finding.ok("writers", "no open transaction blocks the creation of the slot")
-    names = tuple(_describe(writer) for writer in writers)
-    return Finding(
-        "writers",
-        Status.WARNING,
-        f"a new slot waits for open transactions, and did so for {PATIENCE_S} s: {listed(names)}",
-        Remedy.of(*(_end(writer) for writer in writers), then="or let them end by themselves"),
-        names,
-    )
-
-
-def _describe(writer: Writer) -> str:
-    who = f"prepared transaction '{writer.gid}'" if writer.gid else f"pid {writer.pid}"
-    more = [f"of {writer.role}" if writer.role else "", f"in {writer.dbname}" * bool(writer.dbname)]
-    if writer.seconds is not None:
-        more.append(f"open for {writer.seconds} s")
-    return " ".join(filter(None, (who, *more)))
-
-
-def _end(writer: Writer) -> SQL | Composed:
-    if writer.gid is not None:
-        return SQL("ROLLBACK PREPARED {}").format(Literal(writer.gid))
-    return SQL("SELECT pg_terminate_backend({})").format(Literal(writer.pid))
 
 
 def check_slot(name: str, server: SourceServer, slot: SourceSlot | None) -> Finding:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
+from psycopg import errors
 from psycopg.rows import class_row, scalar_row
 
 from pgrepl.config import SourceConfig
@@ -14,6 +15,7 @@ from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
 __all__ = [
+    "PluginList",
     "SourceFacts",
     "SourceServer",
     "SourceSlot",
@@ -35,7 +37,6 @@ class SourceServer:
     role: str
     may_replicate: bool
     wal_level: str
-    output_plugin_libraries: str | None
     max_slots: int
     used_slots: int
     max_wal_senders: int
@@ -43,6 +44,15 @@ class SourceServer:
     encoding: str
     max_slot_wal_keep_mb: int
     has_large_objects: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PluginList:
+    """The setting ``output_plugin_libraries``, which servers before 15.19 do not have."""
+
+    exists: bool
+    #: None where the setting does not exist, or is set for the whole server and hidden from us.
+    value: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,7 @@ class SourceFacts:
     """Everything known about a source."""
 
     server: SourceServer
+    plugins: PluginList
     #: The replicated tables only.
     tables: Sequence[SourceTable]
     #: Sequences of their schemas that cannot be read, as (schema, name).
@@ -125,6 +136,7 @@ def read_source(connection: Connection, source: SourceConfig) -> SourceFacts:
         slot = cursor.execute(_query("source_slot"), {"slot": source.slot}).fetchone()
     return SourceFacts(
         server=server,
+        plugins=_read_plugin_list(connection),
         tables=tables,
         unreadable_sequences=[(schema, name) for schema, name in sequences],
         extensions=extensions,
@@ -136,6 +148,18 @@ def read_writers(connection: Connection) -> Sequence[Writer]:
     """Return the transactions that a new slot would wait for now."""
     with connection.cursor(row_factory=class_row(Writer)) as cursor:
         return cursor.execute(_query("source_writers")).fetchall()
+
+
+def _read_plugin_list(connection: Connection) -> PluginList:
+    try:
+        ((value,),) = connection.execute(
+            "select current_setting('output_plugin_libraries', true)"
+        ).fetchall()
+    except errors.InsufficientPrivilege:
+        # It is there, but only superusers and pg_read_all_settings may look.
+        set_for_us = connection.execute(_query("source_plugin_list")).fetchone()
+        return PluginList(exists=True, value=set_for_us[0] if set_for_us else None)
+    return PluginList(exists=value is not None, value=value)
 
 
 def _read_tables(connection: Connection, selection: TableSelection) -> Sequence[SourceTable]:

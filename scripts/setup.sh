@@ -64,8 +64,10 @@ apt_install() {
         $as_root apt-get update -qq >/dev/null || say "apt-get update failed; trying all the same"
         updated=yes
     fi
+    log=$(mktemp)
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
-        >/dev/null || die "apt-get install $* failed" "Run it by hand to see why."
+        >"$log" 2>&1 || { cat "$log" >&2; die "apt-get install $* failed"; }
+    rm -f "$log"
 }
 
 can_install() { apt-cache show "$1" 2>/dev/null | grep -q '^Package:'; }
@@ -165,7 +167,7 @@ install_environment() {
         say "installing pgrepl itself into .venv, editable"
         rm -rf build
         .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-index \
-            --no-build-isolation -C editable_mode=strict -e . \
+            --no-build-isolation --config-settings editable_mode=strict -e . \
             2>.venv/pip.log || { cat .venv/pip.log >&2; die "pip could not install pgrepl"; }
         echo "$wanted" >.venv/pgrepl.done
     fi

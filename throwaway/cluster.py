@@ -12,7 +12,7 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -48,11 +48,16 @@ _FAST = {
     "log_min_messages": "warning",
 }
 
+# The owner may have died while the server was still coming up and making files, so both steps are
+# repeated until nothing is left; five minutes are more than that takes.
 _REAPER = """
 cat >/dev/null
-"$1" stop -D "$2/data" -m immediate -s -t 60 >/dev/null 2>&1
 tries=0
-until rm -rf "$2" 2>/dev/null || [ $tries -ge 50 ]; do tries=$((tries + 1)); sleep 0.1; done
+while [ -e "$2" ] && [ $tries -lt 3000 ]; do
+    "$1" stop -D "$2/data" -m immediate -s -t 60
+    rm -rf "$2" || sleep 0.1
+    tries=$((tries + 1))
+done
 """
 
 # sockaddr_un holds 108 bytes; the socket's own name takes up to 15 of them.
@@ -170,6 +175,9 @@ class Cluster:
             "initdb",
             *("-D", self.data, "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"),
             *("--auth-local=trust", "--auth-host=scram-sha-256"),
+            # initdb would make a folder anew that the reaper has just removed: it holds the pipe
+            # open too, and the reaper waits for both to end.
+            pass_fds=() if self._reaper.stdin is None else (self._reaper.stdin.fileno(),),
         )
 
     def _pg_ctl_start(self) -> None:
@@ -204,7 +212,7 @@ class Cluster:
             **self._account.subprocess_user,
         )
 
-    def _run(self, program: str, *arguments: str | Path) -> None:
+    def _run(self, program: str, *arguments: str | Path, pass_fds: Sequence[int] = ()) -> None:
         # Output goes to a file, not to a pipe: the server would keep a pipe open for ever.
         output = self._folder / "output"
         with output.open("wb") as sink:
@@ -215,6 +223,7 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 cwd="/",
                 env=_environment(),
+                pass_fds=pass_fds,
                 check=False,
                 **self._account.subprocess_user,
             )
@@ -233,10 +242,11 @@ class Cluster:
 
 def _make_folder(account: Account) -> Path:
     # Root's TMPDIR may be closed to the server's account, and a long one has no room for a socket.
+    prefix = f"pgrepl-{os.getpid()}-"  # tells who owns it
     wanted = tempfile.gettempdir()
-    if os.geteuid() == 0 or len(os.fsencode(wanted)) > _SOCKET_DIR_BYTES - len("/pgrepl-12345678"):
+    if os.geteuid() == 0 or len(os.fsencode(wanted)) + len(prefix) > _SOCKET_DIR_BYTES - 10:
         wanted = "/tmp"  # noqa: S108  mkdtemp makes a private folder in it
-    folder = Path(tempfile.mkdtemp(prefix="pgrepl-", dir=wanted))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=wanted))
     account.own(folder)
     return folder
 

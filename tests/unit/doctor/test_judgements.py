@@ -9,15 +9,10 @@ import pytest
 
 from pgrepl.doctor.finding import Area, Examination, Finding, Status, exit_code
 from pgrepl.doctor.machine import ClockReading, check_clocks
+from pgrepl.doctor.plugin_checks import check_plugin, check_plugin_allowed, check_special_floats
 from pgrepl.doctor.plugin_probe import PluginState, Probe
-from pgrepl.doctor.source_checks import (
-    check_plugin,
-    check_plugin_allowed,
-    check_slot,
-    check_special_floats,
-    check_version,
-)
-from pgrepl.doctor.source_facts import SourceFacts, SourceServer, SourceSlot
+from pgrepl.doctor.source_checks import check_slot, check_version
+from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot
 from pgrepl.doctor.target_checks import check_lz4
 from pgrepl.doctor.target_facts import TargetServer
 
@@ -29,7 +24,6 @@ SERVER = SourceServer(
     role="pgrepl",
     may_replicate=True,
     wal_level="logical",
-    output_plugin_libraries="pgoutput, test_decoding, wal2json",
     max_slots=10,
     used_slots=0,
     max_wal_senders=10,
@@ -53,33 +47,32 @@ def test_versions_before_15_fail(version_num, status):
     assert check_version(version_num).status is status
 
 
+USABLE = Probe(PluginState.USABLE)
+REFUSED = Probe(PluginState.NOT_ALLOWED)
+
+
 @pytest.mark.parametrize(
-    ("setting", "statement"),
+    ("plugins", "probe", "status"),
     [
-        ("pgoutput", "ALTER SYSTEM SET output_plugin_libraries = pgoutput, wal2json"),
-        (
-            '"pgoutput, test_decoding, wal2json"',
-            'ALTER SYSTEM SET output_plugin_libraries = pgoutput, "test_decoding", wal2json',
-        ),
-        ('"my-plugin"', 'ALTER SYSTEM SET output_plugin_libraries = "my-plugin", wal2json'),
-        ("", "ALTER SYSTEM SET output_plugin_libraries = wal2json"),
+        (PluginList(exists=False, value=None), None, Status.OK),
+        (PluginList(exists=True, value="wal2json"), None, Status.OK),
+        (PluginList(exists=True, value='pgoutput, "wal2json"'), None, Status.OK),
+        (PluginList(exists=True, value="pgoutput"), REFUSED, Status.FAILURE),
+        (PluginList(exists=True, value=""), None, Status.FAILURE),
+        (PluginList(exists=True, value='"pgoutput, wal2json"'), None, Status.FAILURE),
+        (PluginList(exists=True, value=None), None, Status.FAILURE),
+        (PluginList(exists=True, value=None), USABLE, Status.OK),
+        (PluginList(exists=True, value=None), REFUSED, Status.FAILURE),
     ],
 )
-def test_plugin_is_added_to_the_list_that_is_there(setting, statement):
-    finding = check_plugin_allowed(server(output_plugin_libraries=setting))
-    assert finding.status is Status.FAILURE
-    assert finding.remedy is not None
-    assert finding.remedy.sql == (statement, "SELECT pg_reload_conf()")
+def test_plugin_is_allowed_where_the_list_or_the_attempt_says_so(plugins, probe, status):
+    assert check_plugin_allowed("pgrepl", plugins, None, probe).status is status
 
 
 def test_single_quoted_list_is_explained():
-    finding = check_plugin_allowed(server(output_plugin_libraries='"pgoutput, wal2json"'))
-    assert "single quoted text for a single name" in finding.message
-
-
-@pytest.mark.parametrize("setting", [None, "wal2json", 'pgoutput, "wal2json"'])
-def test_server_that_lists_the_plugin_or_knows_no_list_is_well(setting):
-    assert check_plugin_allowed(server(output_plugin_libraries=setting)).status is Status.OK
+    plugins = PluginList(exists=True, value='"pgoutput, wal2json"')
+    finding = check_plugin_allowed("pgrepl", plugins, None, None)
+    assert "a single quoted text is a single name" in finding.message
 
 
 def test_missing_plugin_names_the_package_of_the_servers_version():
@@ -91,7 +84,10 @@ def test_missing_plugin_names_the_package_of_the_servers_version():
 
 
 def test_new_plugin_carries_special_floats():
-    facts = SourceFacts(server=SERVER, tables=[], unreadable_sequences=[], extensions=[], slot=None)
+    nothing = PluginList(exists=False, value=None)
+    facts = SourceFacts(
+        server=SERVER, plugins=nothing, tables=[], unreadable_sequences=[], extensions=[], slot=None
+    )
     probe = Probe(PluginState.USABLE, has_text_numbers=True)
     assert check_special_floats(facts, probe).status is Status.OK
 

@@ -1,0 +1,136 @@
+"""Judge the output plugin and what keeps a new slot waiting, after it was tried.
+
+Every function is pure: facts in, a finding out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg.sql import SQL, Composed, Identifier, Literal
+
+from pgrepl.doctor.finding import Finding, Remedy, Status, listed
+from pgrepl.doctor.plugin_probe import PATIENCE_S, PLUGIN, PluginState, Probe
+from pgrepl.doctor.settings_list import split_list
+from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot, Writer
+
+__all__ = ["check_plugin_and_writers"]
+
+
+def check_plugin_and_writers(
+    facts: SourceFacts, probe: Probe | None, writers: Sequence[Writer]
+) -> list[Finding]:
+    """Run every check that rests on the attempt; ``probe`` is None when it was not possible."""
+    return [
+        check_plugin_allowed(facts.server.role, facts.plugins, facts.slot, probe),
+        check_plugin(facts.server, probe),
+        check_special_floats(facts, probe),
+        check_writers(facts.slot, probe, writers),
+    ]
+
+
+def check_plugin_allowed(
+    role: str, plugins: PluginList, slot: SourceSlot | None, probe: Probe | None
+) -> Finding:
+    """Since 15.19 a server runs only the output plugins that ``output_plugin_libraries`` lists."""
+    if not plugins.exists:
+        return Finding.ok("plugin-allowed", "this server lets any output plugin run")
+    names = split_list(plugins.value or "")
+    if PLUGIN in names or (
+        plugins.value is None and probe is not None and probe.state is not PluginState.NOT_ALLOWED
+    ):
+        return Finding.ok("plugin-allowed", f"the server allows {PLUGIN} to this role")
+    if plugins.value is None and probe is None and slot is not None:
+        return Finding.skipped("plugin-allowed", "cannot be tried while all slots are in use")
+    if any("," in name and PLUGIN in name for name in names):
+        # This is what ALTER SYSTEM makes of a single quoted text.
+        why = (
+            f"output_plugin_libraries is one name with commas in it, {plugins.value}:"
+            " a single quoted text is a single name"
+        )
+    elif plugins.value is None and probe is None:
+        # Servers do not list it by default, and to list it once more does no harm.
+        why = f"output_plugin_libraries cannot be read, and lists {PLUGIN} on no server by default"
+    else:
+        why = f"output_plugin_libraries does not list {PLUGIN}, so the server refuses the plugin"
+    # For this role alone: what others may run is not ours to change.
+    statement = SQL(
+        "ALTER ROLE {} SET output_plugin_libraries = pgoutput, test_decoding, wal2json"
+    ).format(Identifier(role))
+    remedy = Remedy.of(statement, then="or add wal2json to the list of the whole server")
+    return Finding("plugin-allowed", Status.FAILURE, why, remedy)
+
+
+def check_plugin(server: SourceServer, probe: Probe | None) -> Finding:
+    """The plugin is installed and starts."""
+    if probe is None:
+        return Finding.skipped("plugin", "cannot be tried before the failures above are mended")
+    if probe.state in (PluginState.USABLE, PluginState.BLOCKED):
+        return Finding.ok("plugin", f"{PLUGIN} is installed")
+    if probe.state is PluginState.NOT_ALLOWED:
+        return Finding.skipped("plugin", "cannot be tried before the server allows it")
+    if probe.state is PluginState.MISSING:
+        major = server.version_num // 10000
+        return Finding(
+            "plugin",
+            Status.FAILURE,
+            f"{PLUGIN} is not installed on the server: {probe.reason}",
+            Remedy(
+                shell=(f"apt-get install postgresql-{major}-wal2json",),
+                then="the package is called wal2json_15 or wal2json on Red Hat systems",
+            ),
+        )
+    return Finding("plugin", Status.FAILURE, f"{PLUGIN} does not start: {probe.reason}")
+
+
+def check_special_floats(facts: SourceFacts, probe: Probe | None) -> Finding:
+    """Before 2.6 wal2json prints NaN and Infinity as null."""
+    tables = [table.name for table in facts.tables if table.has_floats]
+    if probe is None or probe.has_text_numbers is None:
+        return Finding.skipped("special-floats", "cannot be told before the plugin was tried")
+    if probe.has_text_numbers:
+        return Finding.ok("special-floats", f"{PLUGIN} 2.6 or newer carries NaN and Infinity")
+    if not tables:
+        return Finding.ok("special-floats", "no replicated table has float or numeric columns")
+    return Finding(
+        "special-floats",
+        Status.WARNING,
+        f"{PLUGIN} is older than 2.6 and sends NaN and Infinity as null;"
+        f" float or numeric columns: {listed(tables)}",
+        Remedy(then=f"upgrade {PLUGIN} to 2.6 where these columns may hold NaN or Infinity"),
+        tuple(tables),
+    )
+
+
+def check_writers(
+    slot: SourceSlot | None, probe: Probe | None, writers: Sequence[Writer]
+) -> Finding:
+    """A new slot waits until every transaction that has written ends, in any database."""
+    if slot is not None:
+        return Finding.ok("writers", "the slot is there, no transaction can block its creation")
+    if probe is None:
+        return Finding.skipped("writers", "cannot be told before a slot can be made")
+    if probe.state is not PluginState.BLOCKED:
+        return Finding.ok("writers", "no open transaction blocks the creation of the slot")
+    names = tuple(_describe(writer) for writer in writers)
+    return Finding(
+        "writers",
+        Status.WARNING,
+        f"a new slot waits for open transactions, and did so for {PATIENCE_S} s: {listed(names)}",
+        Remedy.of(*(_end(writer) for writer in writers), then="or let them end by themselves"),
+        names,
+    )
+
+
+def _describe(writer: Writer) -> str:
+    who = f"prepared transaction '{writer.gid}'" if writer.gid else f"pid {writer.pid}"
+    more = [f"of {writer.role}" if writer.role else "", f"in {writer.dbname}" * bool(writer.dbname)]
+    if writer.seconds is not None:
+        more.append(f"open for {writer.seconds} s")
+    return " ".join(filter(None, (who, *more)))
+
+
+def _end(writer: Writer) -> SQL | Composed:
+    if writer.gid is not None:
+        return SQL("ROLLBACK PREPARED {}").format(Literal(writer.gid))
+    return SQL("SELECT pg_terminate_backend({})").format(Literal(writer.pid))

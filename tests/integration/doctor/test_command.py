@@ -1,0 +1,122 @@
+"""``pgrepl doctor`` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.support.program import run_pgrepl
+
+
+def doctor(patient, *arguments, **options):
+    return run_pgrepl("doctor", "--no-spark", "--config", patient.config, *arguments, **options)
+
+
+@pytest.fixture
+def unprepared(admit):
+    """A source and a target with much to mend, and names that must be quoted."""
+    patient = admit(source_settings={"wal_level": "replica"})
+    patient.source.execute(
+        f"alter role {patient.role} noreplication",
+        'create schema "It\'s; odd"',
+        'create table "It\'s; odd"."Ta\\ble\n-- 1" (a int)',
+        "alter table thing replica identity nothing",
+        "alter table thing enable row level security",
+        "create extension hstore",
+        "alter table thing add h hstore",
+    )
+    patient.target.execute(
+        f"revoke create on database {patient.target.name} from {patient.role}",
+        f"revoke set on parameter session_replication_role from {patient.role}",
+        f"revoke execute on function pg_replication_origin_create(text) from {patient.role}",
+        f"create schema {patient.source.name}_public",
+    )
+    return patient
+
+
+def test_sound_patient_is_reported_as_lines_and_exits_zero(patient):
+    done = doctor(patient)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert any(
+        line.startswith("ok ") and " wal-level " in line for line in done.stdout.splitlines()
+    )
+    assert done.stdout.isascii()
+
+
+def test_json_holds_every_finding_with_its_remedy(unprepared):
+    done = doctor(unprepared, "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["exit_code"]) == (20, 20)
+    findings = {
+        (examination["name"], finding["check"]): finding
+        for examination in report["examinations"]
+        for finding in examination["findings"]
+    }
+    assert findings["shop", "wal-level"]["sql"] == ["ALTER SYSTEM SET wal_level = logical"]
+    assert findings["shop", "wal-level"]["then"] == "restart the server"
+    assert findings["target", "extensions"]["objects"] == ["hstore"]
+
+
+def test_script_of_doctor_mends_everything_when_psql_runs_it(unprepared):
+    script = doctor(unprepared, "--sql")
+    assert script.returncode == 20
+    psql = subprocess.run(
+        [
+            unprepared.source.cluster.binaries.program("psql"),
+            *("-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", unprepared.source.cluster.dsn()),
+        ],
+        input=script.stdout,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (psql.returncode, psql.stderr) == (0, "")
+    unprepared.source.cluster.restart()
+    assert unprepared.failing() == set()
+    assert "-- Nothing to mend." in doctor(unprepared, "--sql").stdout
+
+
+def test_only_the_sources_named_are_examined(patient):
+    patient.other_sources = {"dead": "host=127.0.0.1 port=1 dbname=dead"}
+    assert doctor(patient).returncode == 20
+    done = doctor(patient, "shop")
+    assert done.returncode == 0
+    assert "dead" not in done.stdout
+
+
+def test_failure_of_the_target_alone_exits_30(patient):
+    patient.target.execute(f"revoke create on database {patient.target.name} from {patient.role}")
+    assert doctor(patient).returncode == 30
+
+
+def test_failure_of_this_machine_alone_exits_10(patient, tmp_path):
+    assert doctor(patient, env={"JAVA_HOME": str(tmp_path)}).returncode == 10
+
+
+def test_unknown_source_is_a_usage_error(patient):
+    done = doctor(patient, "shp")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert 'error: there is no source "shp"' in done.stderr
+    assert "hint: Sources there: shop." in done.stderr
+
+
+@pytest.mark.parametrize("password", ["wr0ng", "p@ss w0rd's"])
+def test_wrong_password_is_a_finding_that_does_not_show_it(patient, password):
+    patient.source.execute(f"alter role {patient.role} password 'right'")
+    dsn = patient.source.dsn(host="127.0.0.1", user=patient.role, password=password)
+    patient.other_sources = {"locked": dsn}
+    patient.source_options = 'schema = "{source}_{schema}"\n'
+    done = doctor(patient, "locked", "--json")
+    assert done.returncode == 20
+    assert "password authentication failed" in done.stdout
+    assert password not in done.stdout + done.stderr
+
+
+def test_nothing_printed_anywhere_shows_a_password(patient):
+    patient.source_options = 'schema = "{source}_{schema}"\n'
+    patient.other_sources = {"other": patient.source.dsn(password="s3cr3t")}
+    for form in ("--json", "--sql", "--verbose"):
+        done = doctor(patient, form)
+        assert "s3cr3t" not in done.stdout + done.stderr

@@ -1,0 +1,168 @@
+"""Each check of the target, with the broken state really produced, and mended by its own remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgrepl.doctor import Area, Status
+from pgrepl.dsn import Side
+from pgrepl.migrations import migrate
+from pgrepl.postgres import connect
+from pgrepl.throwaway import Cluster
+from pgrepl.throwaway.cluster import LOGICAL_DECODING
+from tests.support.database import Database
+
+TARGET = Area.TARGET
+
+
+def assert_broken_then_mended(patient, check, message):
+    broken = patient.finding(TARGET, check)
+    assert broken.status is Status.FAILURE
+    assert message in broken.message
+    patient.mend(TARGET, broken)
+    assert patient.finding(TARGET, check).status is Status.OK
+    return broken
+
+
+def migrated(patient):
+    endpoint = patient.target.endpoint(Side.TARGET)
+    with connect(endpoint, "test") as connection:
+        migrate(connection, endpoint)
+    patient.target.execute(
+        f"grant usage on schema replication to {patient.role}",
+        f"grant select on all tables in schema replication to {patient.role}",
+    )
+
+
+def test_target_that_does_not_answer_does_not_keep_sources_from_being_examined(patient, binaries):
+    with Cluster(binaries=binaries) as gone:
+        pass
+    sound = patient.target
+    patient.target = Database(gone, "warehouse")
+    examinations = {examination.name: examination for examination in patient.examine()}
+    patient.target = sound
+    assert [finding.check for finding in examinations["target"].findings] == ["reachable"]
+    assert not examinations["shop"].has_failed
+
+
+def test_role_that_may_not_make_schemas(patient):
+    patient.target.execute(f"revoke create on database {patient.target.name} from {patient.role}")
+    assert_broken_then_mended(patient, "create-privilege", "may not make schemas")
+
+
+def test_role_that_may_not_use_origins(patient):
+    patient.target.execute(
+        f"revoke execute on function pg_replication_origin_xact_setup(pg_lsn, timestamptz)"
+        f" from {patient.role}",
+        f"revoke execute on function pg_replication_origin_create(text) from {patient.role}",
+    )
+    broken = assert_broken_then_mended(patient, "origin-functions", "may not call")
+    assert len(broken.objects) == 2
+
+
+def test_role_that_may_not_quiet_triggers(patient):
+    patient.target.execute(f"revoke set on parameter session_replication_role from {patient.role}")
+    assert_broken_then_mended(patient, "replica-role", "session_replication_role")
+
+
+def test_target_that_is_read_only(patient):
+    setting = f"alter role {patient.role} set default_transaction_read_only"
+    patient.target.execute(f"{setting} = on")
+    assert patient.finding(TARGET, "writable").status is Status.FAILURE
+    patient.target.execute(f"{setting} = off")
+    assert patient.finding(TARGET, "writable").status is Status.OK
+
+
+def test_target_in_an_encoding_that_cannot_hold_every_character(patient):
+    sound = patient.target
+    latin = Database(sound.cluster, f"{sound.name}_latin1")
+    sound.execute(f"create database {latin.name} template template0 encoding 'LATIN1' locale 'C'")
+    patient.target = latin
+    finding = patient.finding(TARGET, "encoding")
+    patient.target = sound
+    latin.drop()
+    assert (finding.status, "LATIN1" in finding.message) == (Status.FAILURE, True)
+    assert finding.remedy is not None
+    assert finding.remedy.sql[0].endswith("TEMPLATE template0 ENCODING 'UTF8'")
+
+
+FEW_ORIGINS = {**LOGICAL_DECODING, "max_replication_slots": "1"}
+
+
+def test_origins_that_are_all_in_use(admit):
+    patient = admit(target_settings=FEW_ORIGINS)
+    assert patient.finding(TARGET, "origins").status is Status.OK
+    patient.target.execute("select pg_replication_origin_create('theirs')")
+    broken = patient.finding(TARGET, "origins")
+    assert broken.status is Status.FAILURE
+    patient.mend(TARGET, broken)
+    patient.target.cluster.restart()
+    assert patient.finding(TARGET, "origins").status is Status.OK
+
+
+def test_origin_that_is_ours_already_needs_no_free_one(admit):
+    patient = admit(target_settings=FEW_ORIGINS)
+    patient.target.execute("select pg_replication_origin_create('pgrepl_shop')")
+    assert patient.finding(TARGET, "origins").status is Status.OK
+
+
+def test_replication_schema_of_somebody_else(patient):
+    patient.target.execute("create schema replication")
+    assert_broken_then_mended(patient, "replication-schema", "pgrepl did not make")
+
+
+def test_replication_schema_from_the_future(patient):
+    migrated(patient)
+    assert patient.finding(TARGET, "replication-schema").status is Status.OK
+    patient.target.execute("insert into replication.schema_version values (999, 'x', '99')")
+    finding = patient.finding(TARGET, "replication-schema")
+    assert (finding.status, "version 999" in finding.message) == (Status.FAILURE, True)
+
+
+def test_schema_that_is_in_the_way(patient):
+    schema = f"{patient.source.name}_public"
+    patient.target.execute(f"create schema {schema}")
+    broken = assert_broken_then_mended(patient, "existing-schemas", schema)
+    assert broken.remedy is not None
+    assert broken.remedy.sql == (f'ALTER SCHEMA "{schema}" RENAME TO "{schema}_old"',)
+
+
+@pytest.mark.parametrize(("owner", "status"), [("shop", Status.OK), ("crm", Status.FAILURE)])
+def test_schema_that_pgrepl_made_is_in_the_way_of_other_sources_only(patient, owner, status):
+    schema = f"{patient.source.name}_public"
+    migrated(patient)
+    patient.target.execute(
+        "insert into replication.source (name, slot, dbname, system_identifier, timeline)"
+        f" values ('{owner}', 'slot', 'db', 1, 1)",
+        "insert into replication.target_schema (target_schema, source_id, source_schema)"
+        f" select '{schema}', source_id, 'public' from replication.source",
+        f"create schema {schema}",
+    )
+    assert patient.finding(TARGET, "existing-schemas").status is status
+
+
+@pytest.mark.parametrize(
+    ("extension", "statement"),
+    [
+        ("hstore", "alter table thing add h hstore"),
+        ("citext", "create domain email as citext; alter table thing add e email[]"),
+        ("pg_trgm", "create index on thing using gin (name gin_trgm_ops)"),
+        ("ltree", "alter table thing add constraint c check (name::ltree <@ 'top'::ltree)"),
+        (
+            "uuid-ossp",
+            "alter table thing add u text default uuid_generate_v4()::text",
+        ),
+    ],
+)
+def test_extension_that_a_table_needs(patient, extension, statement):
+    patient.source.execute(f'create extension "{extension}"')
+    assert patient.finding(TARGET, "extensions").status is Status.OK
+    patient.source.execute(*statement.split("; "))
+    broken = assert_broken_then_mended(patient, "extensions", extension)
+    assert broken.objects == (extension,)
+
+
+def test_target_that_is_its_own_source(patient):
+    patient.other_sources = {"loop": patient.target.dsn()}
+    finding = patient.finding(TARGET, "other-database")
+    assert (finding.status, "loop" in finding.message) == (Status.FAILURE, True)

@@ -1,0 +1,41 @@
+"""Spark as doctor tries it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgrepl.config import SparkConfig
+from pgrepl.doctor import Status
+from pgrepl.doctor.machine import SparkProbe
+
+
+def test_local_session_starts_and_its_workers_see_pgrepl():
+    finding = SparkProbe(SparkConfig()).finding()
+    assert finding.status is Status.OK, finding.message
+    assert "workers see pgrepl" in finding.message
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SparkConfig(master="nonsense"),
+        SparkConfig(conf={"spark.driver.extraJavaOptions": "-Xmxlots", "spark.token": "lots"}),
+    ],
+    ids=["master", "conf"],
+)
+def test_session_that_does_not_start_is_a_failure_that_shows_no_setting(config):
+    finding = SparkProbe(config).finding()
+    assert finding.status is Status.FAILURE
+    assert config.master in finding.message
+    assert "lots" not in finding.message
+    assert finding.remedy is not None
+
+
+def test_workers_that_run_another_python_are_found_out(tmp_path, monkeypatch):
+    # A Python without our packages, as on a cluster where nobody installed them.
+    bare = tmp_path / "python"
+    bare.write_text('#!/bin/sh\nexec /usr/bin/env python3 -I -S "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(bare))
+    finding = SparkProbe(SparkConfig()).finding()
+    assert finding.status is Status.FAILURE

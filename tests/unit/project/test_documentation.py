@@ -1,0 +1,96 @@
+"""The documentation says what the program does."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from pgrepl import config, errors
+from pgrepl.config_file import load_config
+from pgrepl.errors import PgreplError
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+EXAMPLES = sorted((DOCS / "examples").glob("*.toml"))
+
+
+def section(text: str, title: str) -> str:
+    """Return what stands under a heading."""
+    _, _, after = text.partition(f"\n## {title}\n")
+    assert after, title
+    return after.partition("\n## ")[0]
+
+
+def first_column(text: str) -> list[str]:
+    return re.findall(r"^\| `?([^`|]+?)`? \|", text, re.MULTILINE)[1:]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_example_configuration_can_be_loaded(path):
+    assert load_config(path).sources
+
+
+def test_readme_shows_a_configuration_that_can_be_loaded(tmp_path):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    path = tmp_path / "pgrepl.toml"
+    path.write_text(text, encoding="utf-8")
+    assert set(load_config(path).sources) == {"shop"}
+
+
+@pytest.mark.parametrize(
+    ("title", "kind"),
+    [
+        ("`[target]`", config.TargetConfig),
+        ("`[spark]`", config.SparkConfig),
+        ("`[replay]`", config.ReplayConfig),
+        ("`[sources.NAME]`", config.SourceConfig),
+    ],
+)
+def test_every_setting_is_documented(title, kind):
+    documented = first_column(section((DOCS / "configuration.md").read_text("utf-8"), title))
+    fields = {field.name for field in dataclasses.fields(kind)} - {"name"}
+    if "selection" in fields:
+        fields = fields - {"selection"} | {"tables", "exclude"}
+    assert set(documented) == fields
+
+
+def test_every_exit_code_is_documented():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    codes = {
+        value.exit_code
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, PgreplError)
+    }
+    assert {int(code) for code in first_column(section(readme, "Exit codes"))} == codes | {0}
+
+
+def test_every_check_of_doctor_is_documented_in_its_section():
+    text = (DOCS / "doctor.md").read_text(encoding="utf-8")
+    documented = {
+        name: first_column(section(text, title))
+        for name, title in (("source", "Sources"), ("target", "Target"), ("here", "This machine"))
+    }
+    sources = {
+        path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "doctor").glob("*.py")
+    }
+    checks = {
+        stem: set(re.findall(r'Finding(?:\.ok|\.skipped)?\(\s*"([a-z0-9-]+)"', code))
+        for stem, code in sources.items()
+    }
+    version = {"version"}
+    unreachable = {"reachable"}
+    judged = checks["source_checks"] | checks["plugin_checks"] | checks["table_checks"]
+    assert set(documented["source"]) == judged | unreachable
+    assert set(documented["target"]) == checks["target_checks"] | version | unreachable
+    assert set(documented["here"]) == checks["machine"] | checks["examine"] - unreachable
+    assert all(len(names) == len(set(names)) for names in documented.values())
+
+
+def test_links_between_documents_lead_somewhere():
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / link).exists(), (document.name, link)
