@@ -119,7 +119,9 @@ def test_delete_of_captured_ddl_is_nobodys_business():
 
 def test_excluded_tables_leave_an_empty_transaction_that_moves_the_position():
     assembler = make()
-    feed(assembler, *transaction(0x100, change("I", "a", schema="bi"), change("T", "a", schema="bi")))
+    feed(
+        assembler, *transaction(0x100, change("I", "a", schema="bi"), change("T", "a", schema="bi"))
+    )
     assert not assembler.has_segment
     assert assembler.received == 0x130
     assert assembler.is_settled

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.receiver.floats import FloatColumns
 from tests.support.lines import change
 
-columns = FloatColumns.of(["x", "y"], ["x"], "utf-8")
-assert columns is not None
+
+def made(names: list[str], not_null_names: list[str]) -> FloatColumns:
+    columns = FloatColumns.of(names, not_null_names, "utf-8")
+    assert columns is not None
+    return columns
+
+
+columns = made(["x", "y"], ["x"])
 
 
 def test_table_without_floats_needs_no_look():
@@ -40,13 +48,11 @@ def test_null_beside_a_special_value_is_told_apart_by_not_null():
 
 
 def test_null_that_cannot_be_told_apart_gives_up():
-    nullable = FloatColumns.of(["x", "y"], [], "utf-8")
-    assert nullable is not None
+    nullable = made(["x", "y"], [])
     assert nullable.restore(change("I", "t", x=None, y=None), [b"NaN"]) is None
 
 
 def test_name_of_a_column_may_hold_anything():
     odd = 'a"b\\[.*'
-    found = FloatColumns.of([odd], [odd], "utf-8")
-    assert found is not None
-    assert found.has_lost(change("I", "t", **{odd: None}))
+    values: dict[str, Any] = {odd: None}
+    assert made([odd], [odd]).has_lost(change("I", "t", **values))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from pgrepl.source_state import SourceRow
 
 ROW = SourceRow(1, "shop", "slot", "db", 77, 1, "streaming", Lsn(0x100))
 FACTS = SourceFacts("UTF8", False, Lsn(0x900), 60, "wal2json", "db", Lsn(0x100), "reserved")
-GOOD = {
+GOOD: dict[str, Any] = {
     "row": ROW,
     "origin": Lsn(0x200),
     "progress": Progress(3, Lsn(0x200)),
