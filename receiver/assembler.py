@@ -9,7 +9,7 @@ its last part has one. What is held here is thus never more than the limit and o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pgrepl.errors import SpoolError
@@ -64,9 +64,6 @@ class Assembler:
         self.is_finished = False
 
         self._plugin = plugin
-        self._actions = plugin.actions
-        self._prefix_bytes = plugin.prefix_bytes
-        self._table_key = plugin.table_key
         self._router = router
         self._limit_bytes = limit_bytes
         self._codec = codec
@@ -103,31 +100,28 @@ class Assembler:
         """Whether everything before ``received`` has left, and nothing behind it."""
         return not self.has_segment and self._lone is None and not self.ready
 
-    def take(self, frame: memoryview) -> bool:
-        """Take one XLogData frame; true when there are batches to fetch or the end is reached."""
-        message = bytes(frame)[HEADER_BYTES:]
-        action = self._actions.get(message[: self._prefix_bytes])
-        if action is _CHANGE:
-            bucket = self._plain.get(self._table_key(message))
-            if bucket is None or self._specials:
-                return self._take_change(message)
-            self._lines.append(message)
-            self._buckets.append(bucket)
-            self._bytes += len(message)
-            return self._bytes >= self._limit_bytes and self._relieve()
-        if action is _COMMIT:
-            self._take_commit(message, int.from_bytes(frame[1:9], "big"))
-            return bool(self.ready)
-        if action is _BEGIN:
-            self._take_begin(message)
-            return self.is_finished
-        if action is Action.TRUNCATE:
-            return self._take_change(message, is_truncate=True)
-        if action is not Action.MESSAGE:
-            raise SpoolError(
-                f"the source sent a message that is not {self._plugin.name}'s format 2"
-            )
-        return False
+    def take(self, frames: Iterable[memoryview]) -> bool:
+        """Take XLogData frames; true when there are batches to fetch or the end is reached."""
+        # The hot path: what a plain change needs is at hand without a call.
+        actions, prefix_bytes = self._plugin.actions, self._plugin.prefix_bytes
+        table_key, plain, specials = self._plugin.table_key, self._plain, self._specials
+        lines, buckets, limit_bytes = self._lines, self._buckets, self._limit_bytes
+        for frame in frames:
+            message = bytes(frame)[HEADER_BYTES:]
+            action = actions.get(message[:prefix_bytes])
+            if action is _CHANGE and not specials:
+                bucket = plain.get(table_key(message))
+                if bucket is not None:
+                    lines.append(message)
+                    buckets.append(bucket)
+                    self._bytes += len(message)
+                    if self._bytes >= limit_bytes:
+                        self._relieve()
+                    continue
+            self._take_other(action, message, frame)
+            if self.is_finished:
+                break
+        return self.is_finished or bool(self.ready)
 
     def take_special(self, value: bytes) -> None:
         """Note a special float value that the next change will show as null."""
@@ -193,6 +187,21 @@ class Assembler:
         """Return a batch that only moves the position; right when all is settled."""
         return Batch(position=Lsn(self.received), last_seq=self._last_seq)
 
+    def _take_other(self, action: Action | None, message: bytes, frame: memoryview) -> None:
+        """Take whatever is not a change of a table that is known to be plain."""
+        if action is _COMMIT:
+            self._take_commit(message, int.from_bytes(frame[1:9], "big"))
+        elif action is _BEGIN:
+            self._take_begin(message)
+        elif action is _CHANGE:
+            self._take_change(message)
+        elif action is Action.TRUNCATE:
+            self._take_change(message, is_truncate=True)
+        elif action is not Action.MESSAGE:
+            raise SpoolError(
+                f"the source sent a message that is not {self._plugin.name}'s format 2"
+            )
+
     def _take_begin(self, begin: bytes) -> None:
         if self.is_in_transaction or len(self._lines) != self._mark:
             raise SpoolError("the source sent changes outside a transaction, or two at once")
@@ -207,21 +216,21 @@ class Assembler:
         self._specials.clear()
         self._hold(begin, BEGIN_BUCKET)
 
-    def _take_change(self, message: bytes, *, is_truncate: bool = False) -> bool:
+    def _take_change(self, message: bytes, *, is_truncate: bool = False) -> None:
         """Take a change of a table of which more must be known than its bucket."""
         if not self.is_in_transaction:
             raise SpoolError("the source sent a change outside any transaction")
         route = self._router.route(self._plugin.table_name(message, self._codec))
         if route.bucket is None:
             self._specials.clear()
-            return False
+            return
         if route.is_ddl:
             # An insert is DDL that ran; a delete is somebody who tidied up.
             if not self._plugin.is_insert(message):
-                return False
+                return
             self._has_ddl = True
         elif route.floats is None or not self._checks_floats:
-            key = self._table_key(message)
+            key = self._plugin.table_key(message)
             if self._plugin.is_whole_key(key):
                 self._plain[key] = route.bucket
         self._is_serial |= is_truncate or route.is_ddl
@@ -230,7 +239,8 @@ class Assembler:
         if len(message) > PAYLOAD_LIMIT:
             raise SpoolError(_too_big(route.name))
         self._hold(message, route.bucket)
-        return self._bytes >= self._limit_bytes and self._relieve()
+        if self._bytes >= self._limit_bytes:
+            self._relieve()
 
     def _hold(self, message: bytes, bucket: int) -> None:
         self._lines.append(message)
@@ -257,7 +267,7 @@ class Assembler:
             self._segment_losses.update(self._losses)
         self._end_transaction()
 
-    def _relieve(self) -> bool:
+    def _relieve(self) -> None:
         """Let go of whole transactions, and of the one in hand if it alone is too much."""
         self.flush()
         if self._bytes >= self._limit_bytes:
@@ -277,7 +287,6 @@ class Assembler:
                 self._hold(big, bucket)
             self._emit_lone(None)
             self._hold(self._begin, BEGIN_BUCKET)
-        return bool(self.ready)
 
     def _emit_lone(self, position: Lsn | None) -> None:
         """Hand over what is held of a transaction that has a segment of its own."""
@@ -334,9 +343,9 @@ class Assembler:
 
     def _check_floats(self, message: bytes, route: Route) -> bytes:
         """Put special values back, or note that they are lost."""
-        specials: Sequence[bytes] = self._specials
+        specials = tuple(self._specials)
         if specials:
-            self._specials = []
+            self._specials.clear()
             restored = None if route.floats is None else route.floats.restore(message, specials)
             if restored is not None:
                 return restored

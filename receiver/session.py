@@ -28,8 +28,9 @@ __all__ = ["Session"]
 
 logger = logging.getLogger(__name__)
 
-#: The clock is read once in so many messages while they pour in.
-_MESSAGES_PER_TICK = 500
+#: So much is read between two looks at the clock, counting for each frame what it costs to hold.
+_READ_BYTES = 256 * 1024
+_FRAME_BYTES = 200
 
 #: A source that sends nothing for its own timeout and this is dead: it sends keepalives by half.
 _SILENCE_S = 10
@@ -73,41 +74,52 @@ class Session:
 
     def run(self) -> None:
         """Receive until told to stop, or until the assembler is finished."""
-        get = self._stream.pgconn.get_copy_data
-        take = self._assembler.take
-        notices = self._stream.notices
-        countdown = _MESSAGES_PER_TICK
-        while True:
-            size, frame = get(1)
-            if size > 0:
-                if notices:
-                    self._take_notices()
-                if frame[0] != XLOG_DATA:
-                    self._take_keepalive(frame)
-                elif take(frame):
-                    self._hand_over()
-                countdown -= 1
-                if countdown and not self._assembler.is_finished:
-                    continue
-                self._message_count += _MESSAGES_PER_TICK - countdown
-                countdown = _MESSAGES_PER_TICK
+        while not (self._wakeup.is_stopping or self._assembler.is_finished):
+            count = self._read()
+            self._message_count += count
+            if count:
                 self._heard_at = time.monotonic()
                 self._tick(is_busy=True)
-            elif size == 0:
-                self._message_count += _MESSAGES_PER_TICK - countdown
-                is_pouring = countdown < _MESSAGES_PER_TICK
-                countdown = _MESSAGES_PER_TICK
-                if is_pouring:
-                    # More is on its way: look once without waiting.
-                    self._stream.read_input()
-                    self._tick(is_busy=True)
-                else:
-                    self._rest()
             else:
-                raise self._stream.ended()
-            if self._wakeup.is_stopping or self._assembler.is_finished:
-                break
+                self._rest()
         self._finish()
+
+    def _read(self) -> int:
+        """Take the messages that are there, but not too many at once; return how many."""
+        get, notices = self._stream.pgconn.get_copy_data, self._stream.notices
+        frames: list[memoryview] = []
+        count = 0
+        left_bytes = _READ_BYTES
+        is_drained = False
+        while left_bytes > 0:
+            size, frame = get(1)
+            if size == 0:
+                if is_drained:
+                    break
+                # More may be on its way: look once without waiting.
+                self._stream.pgconn.consume_input()
+                is_drained = True
+                continue
+            if size < 0:
+                raise self._stream.ended()
+            is_drained = False
+            count += 1
+            left_bytes -= size + _FRAME_BYTES
+            if notices or frame[0] != XLOG_DATA:
+                # Notices belong to the frame in hand, behind those read so far.
+                self._take(frames)
+                frames = []
+                self._take_notices()
+                if frame[0] != XLOG_DATA:
+                    self._take_keepalive(frame)
+                    continue
+            frames.append(frame)
+        self._take(frames)
+        return count
+
+    def _take(self, frames: list[memoryview]) -> None:
+        if self._assembler.take(frames):
+            self._hand_over()
 
     def _take_keepalive(self, frame: memoryview) -> None:
         keepalive = decode_keepalive(frame)

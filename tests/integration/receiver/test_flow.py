@@ -5,21 +5,15 @@ from __future__ import annotations
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from pgrepl.config_file import load_config
 from pgrepl.receiver import Receiver, ReceiverSettings
+from tests.support.memory import peak_mib
 from tests.support.waiting import wait_until
 
 MIB = 1 << 20
-
-
-def peak_mib(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) // 1024
 
 
 def test_big_transaction_passes_in_bounded_memory(streaming):

@@ -42,7 +42,7 @@ def make(limit_bytes=1 << 20, **options):
 
 def feed(assembler, *frames):
     for one in frames:
-        assembler.take(one)
+        assembler.take([one])
 
 
 def lines_of(batches):
@@ -81,11 +81,11 @@ def test_each_bucket_gets_the_begin_lines_of_its_own_transactions():
 def test_transaction_in_hand_is_not_part_of_a_flush():
     assembler = make()
     feed(assembler, *transaction(0x100, change("I", "a")), frame(begin(0x200)))
-    assembler.take(frame(change("I", "b")))
+    assembler.take([frame(change("I", "b"))])
     assembler.flush()
     (batch,) = assembler.ready
     assert (batch.position, batch.change_count) == (Lsn(0x130), 1)
-    assembler.take(frame(commit(0x200), 0x230))
+    assembler.take([frame(commit(0x200), 0x230)])
     assembler.flush()
     assert lines_of(assembler.ready)[1] == begin(0x200) + b"\n" + change("I", "b")
 
@@ -184,7 +184,7 @@ def test_stop_lsn_ends_before_the_first_transaction_that_commits_there():
     assembler = make(stop_lsn=Lsn(0x200))
     feed(assembler, *transaction(0x100, change("I", "a")))
     assert not assembler.is_finished
-    assert assembler.take(frame(begin(0x200)))
+    assert assembler.take([frame(begin(0x200))])
     assert assembler.is_finished
     assert assembler.received == 0x200
 
