@@ -60,7 +60,7 @@ class Assembler:
         #: Every transaction whose commit LSN lies before it was taken whole.
         self.received: int = start
         self.is_in_transaction = False
-        #: Everything before ``stop_lsn`` was taken; the rest of the stream is not for us.
+        #: Everything before ``stop_lsn`` was taken; whatever comes then is not for us.
         self.is_finished = False
 
         self._plugin = plugin
@@ -106,8 +106,8 @@ class Assembler:
         actions, prefix_bytes = self._plugin.actions, self._plugin.prefix_bytes
         table_key, plain, specials = self._plugin.table_key, self._plain, self._specials
         lines, buckets, limit_bytes = self._lines, self._buckets, self._limit_bytes
-        for frame in frames:
-            message = bytes(frame)[HEADER_BYTES:]
+        for frame in () if self.is_finished else frames:
+            message = bytes(frame[HEADER_BYTES:])
             action = actions.get(message[:prefix_bytes])
             if action is _CHANGE and not specials:
                 bucket = plain.get(table_key(message))
@@ -136,7 +136,7 @@ class Assembler:
 
     def take_wal_end(self, wal_end: Lsn) -> None:
         """Move on with the source while it has nothing for us."""
-        if self.is_in_transaction:
+        if self.is_in_transaction or self.is_finished:
             return
         self.received = max(self.received, wal_end)
         if self._stop_lsn is not None and self.received >= self._stop_lsn:
@@ -250,6 +250,11 @@ class Assembler:
     def _take_commit(self, commit: bytes, end_lsn: int) -> None:
         if not self.is_in_transaction or not self._plugin.is_end_of(self._begin, commit):
             raise SpoolError("the source committed a transaction that it did not begin")
+        if end_lsn <= self.received:
+            raise SpoolError(
+                f"the source sent a transaction that ended at {Lsn(end_lsn)} again;"
+                f" everything up to {Lsn(self.received)} was received"
+            )
         is_empty = len(self._lines) == self._mark + 1
         if self._lone is not None or (self._is_serial and not is_empty):
             self.flush()

@@ -47,9 +47,9 @@ def decode_keepalive(frame: memoryview) -> Keepalive:
     return Keepalive(Lsn(wal_end), bool(is_reply_requested))
 
 
-def encode_status(*, received: int, flushed: int, at: int) -> bytes:
+def encode_status(*, received: int, flushed: int, at: int, wants_reply: bool = False) -> bytes:
     """Make a standby status update; ``at`` is in microseconds since 2000.
 
     The server forgets whatever lies before ``flushed``: it must be durable on the target.
     """
-    return _STATUS.pack(b"r", max(received, flushed), flushed, flushed, at, 0)
+    return _STATUS.pack(b"r", max(received, flushed), flushed, flushed, at, wants_reply)

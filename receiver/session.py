@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 _READ_BYTES = 256 * 1024
 _FRAME_BYTES = 200
 
-#: A source that sends nothing for its own timeout and this is dead: it sends keepalives by half.
-_SILENCE_S = 10
+#: When the source has no timeout of its own.
+_TIMEOUT_S = 60.0
 
 
 class Session:
@@ -55,10 +55,10 @@ class Session:
         self._assembler = assembler
         self._writer = writer
         self._settings = settings
-        self._timeout_s = timeout_s
+        self._timeout_s = timeout_s or _TIMEOUT_S
         self._wakeup = wakeup
         self._notifier = notifier
-        self._status_s = min(settings.status_s, timeout_s / 4 or settings.status_s)
+        self._status_s = min(settings.status_s, self._timeout_s / 4)
         now = time.monotonic()
         self._status_at = now
         self._segment_since = now
@@ -91,7 +91,7 @@ class Session:
         count = 0
         left_bytes = _READ_BYTES
         is_drained = False
-        while left_bytes > 0:
+        while left_bytes > 0 and not self._assembler.is_finished:
             size, frame = get(1)
             if size == 0:
                 if is_drained:
@@ -195,9 +195,9 @@ class Session:
                 assembler.flush()
                 self._hand_over()
             return
-        if not self._wait(self._status_s) and self._timeout_s:
+        if not self._wait(self._status_s):
             silence_s = time.monotonic() - self._heard_at
-            if silence_s > self._timeout_s + _SILENCE_S:
+            if silence_s > self._timeout_s + self._settings.silence_s:
                 raise SourceUnavailable(f"the source has been silent for {silence_s:.0f} s")
 
     def _is_position_due(self, now: float) -> bool:
@@ -221,8 +221,13 @@ class Session:
         return is_heard
 
     def _send_status(self) -> None:
-        self._status_at = time.monotonic()
-        self._stream.send_status(received=self._assembler.received, flushed=self._writer.flushed)
+        self._status_at = now = time.monotonic()
+        self._stream.send_status(
+            received=self._assembler.received,
+            flushed=self._writer.flushed,
+            # To a client that talks by itself an idle server says nothing, unless it is asked.
+            wants_reply=now - self._heard_at > self._timeout_s / 2,
+        )
         reach("receiver.after_feedback")
 
     def _finish(self) -> None:

@@ -24,6 +24,8 @@ class ReceiverSettings:
     in_flight_bytes: int = 16 * _MIB
     #: How often the source hears from us; a quarter of its wal_sender_timeout if that is less.
     status_s: float = 1.0
+    #: A source that says nothing for its own wal_sender_timeout and this longer is taken for dead.
+    silence_s: float = 10.0
     #: How often the position moves on when the source has only other databases' traffic.
     idle_position_s: float = 5.0
     #: How often the log says how far we are.

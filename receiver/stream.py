@@ -91,11 +91,13 @@ class ReplicationStream:
         self.notices.clear()
         self.pgconn.nonblocking = 1
 
-    def send_status(self, *, received: int, flushed: int) -> None:
+    def send_status(self, *, received: int, flushed: int, wants_reply: bool) -> None:
         """Tell the server how far we are. It forgets what lies before ``flushed``."""
         at = int((time.time() - _EPOCH_S) * 1_000_000)
         with translated(self._config.endpoint, "the stream broke"):
-            self.pgconn.put_copy_data(encode_status(received=received, flushed=flushed, at=at))
+            self.pgconn.put_copy_data(
+                encode_status(received=received, flushed=flushed, at=at, wants_reply=wants_reply)
+            )
             # What the socket does not take now goes with the next status.
             self.pgconn.flush()
 

@@ -84,7 +84,7 @@ class Wal2Json:
         try:
             fields = json.loads(message.decode(codec))
             return str(fields["schema"]), str(fields["table"])
-        except (ValueError, KeyError) as exc:
+        except (ValueError, KeyError, TypeError) as exc:
             raise SpoolError(
                 "the source sent a change that names no table", hint=_PLUGIN_HINT
             ) from exc

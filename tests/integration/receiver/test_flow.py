@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 from pgrepl.config_file import load_config
-from pgrepl.receiver import Receiver, ReceiverSettings
+from pgrepl.receiver import Receiver, ReceiverSettings, Result
 from tests.support.memory import peak_mib
+from tests.support.streaming import Streaming
 from tests.support.waiting import wait_until
 
 MIB = 1 << 20
@@ -245,21 +250,56 @@ def test_sigterm_ends_within_a_second_when_a_server_does_not_answer(streaming):
                 assert time.monotonic() - began < 2
 
 
-def test_log_tells_the_position_now_and_then(streaming, caplog):
-    config = load_config(streaming.config)
-    receiver = Receiver(
-        config, config.source("shop"), settings=ReceiverSettings(report_s=0.1, status_s=0.1)
-    )
+@pytest.fixture
+def run_inside():
+    """Return a function that runs a receiver in this process, with settings of its own."""
+    with ExitStack() as stack:
+
+        def run(streaming: Streaming, **settings: Any) -> tuple[Receiver, Future[Result]]:
+            config = load_config(streaming.config)
+            receiver = Receiver(
+                config, config.source("shop"), settings=ReceiverSettings(**settings)
+            )
+            pool = stack.enter_context(ThreadPoolExecutor())
+            stack.callback(receiver.stop)
+            return receiver, pool.submit(receiver.run)
+
+        yield run
+
+
+def test_log_tells_the_position_now_and_then(streaming, caplog, run_inside):
     caplog.set_level("INFO", "pgrepl")
-    with ThreadPoolExecutor() as pool:
-        running = pool.submit(receiver.run)
-        streaming.source.execute("insert into t values (1)")
-        wait_until(lambda: streaming.values("t") == ["1"])
-        seen = len(caplog.records)
-        wait_until(lambda: "position" in [r.message for r in caplog.records[seen:]])
-        receiver.stop()
-        result = running.result()
+    receiver, running = run_inside(streaming, report_s=0.1, status_s=0.1)
+    streaming.source.execute("insert into t values (1)")
+    wait_until(lambda: streaming.values("t") == ["1"])
+    seen = len(caplog.records)
+    wait_until(lambda: "position" in [r.message for r in caplog.records[seen:]])
+    receiver.stop()
+    result = running.result()
     record = vars(next(r for r in reversed(caplog.records) if r.message == "position"))
     assert record["flushed"] <= record["received"]
     assert {"messages_per_s", "spool_bytes"} <= set(record)
     assert result.transaction_count == 1
+
+
+def test_idle_source_is_not_taken_for_dead_but_a_stopped_one_is(
+    make_cluster, make_database, stream_from, caplog, run_inside
+):
+    source = make_database(make_cluster({"wal_sender_timeout": "1s"}), prefix="source")
+    source.execute("create table t (id bigint primary key)")
+    streaming = stream_from(source)
+    caplog.set_level("INFO", "pgrepl")
+    run_inside(streaming, silence_s=0.5)
+    walsender = "select pid from pg_stat_replication"
+    ((pid,),) = wait_until(lambda: source.rows(walsender))
+    until = time.monotonic() + 4
+    wait_until(lambda: time.monotonic() > until)
+    assert source.rows(walsender) == [(pid,)]
+    assert "trying again" not in caplog.text
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: "the source has been silent" in caplog.text)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    source.execute("insert into t values (1)")
+    wait_until(lambda: streaming.values("t") == ["1"])

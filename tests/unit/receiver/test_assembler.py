@@ -189,6 +189,17 @@ def test_stop_lsn_ends_before_the_first_transaction_that_commits_there():
     assert assembler.received == 0x200
 
 
+def test_what_comes_behind_the_end_is_not_taken():
+    """The next receiver takes it; a position behind it would lose it."""
+    assembler = make(stop_lsn=Lsn(0x200))
+    assembler.take([*transaction(0x100, change("I", "a")), *transaction(0x250, change("I", "a"))])
+    assembler.take(transaction(0x300, change("I", "a")))
+    assembler.take_wal_end(Lsn(0x900))
+    assembler.flush()
+    (batch,) = assembler.ready
+    assert (batch.position, batch.change_count) == (Lsn(0x200), 1)
+
+
 def test_stop_lsn_ends_when_the_source_has_passed_it():
     assembler = make(stop_lsn=Lsn(0x200))
     assembler.take_wal_end(Lsn(0x1FF))
@@ -260,6 +271,13 @@ def test_change_of_a_known_table_outside_a_transaction_is_refused():
     feed(assembler, *transaction(0x100, change("I", "a")), frame(change("I", "a")))
     with pytest.raises(SpoolError):
         feed(assembler, frame(begin(0x200)))
+
+
+def test_transaction_that_is_sent_again_is_refused():
+    assembler = make()
+    feed(assembler, *transaction(0x100, change("I", "a")))
+    with pytest.raises(SpoolError, match="again"):
+        feed(assembler, *transaction(0x100, change("I", "a")))
 
 
 def test_commit_whose_frame_stands_elsewhere_is_refused():

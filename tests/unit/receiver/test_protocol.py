@@ -26,10 +26,10 @@ def test_any_other_frame_is_refused(frame):
             decode_keepalive(memoryview(frame))
 
 
-@given(st.integers(0, 1 << 63), st.integers(0, 1 << 63))
-def test_status_never_claims_to_have_flushed_more_than_received(received, flushed):
-    status = encode_status(received=received, flushed=flushed, at=1)
+@given(st.integers(0, 1 << 63), st.integers(0, 1 << 63), st.booleans())
+def test_status_never_claims_to_have_flushed_more_than_received(received, flushed, wants):
+    status = encode_status(received=received, flushed=flushed, at=1, wants_reply=wants)
     tag, written, durable, applied, at, wants_reply = struct.unpack("!cQQQqB", status)
-    assert (tag, at, wants_reply) == (b"r", 1, 0)
+    assert (tag, at, wants_reply) == (b"r", 1, wants)
     assert durable == applied == flushed
     assert written == max(received, flushed)
