@@ -8,6 +8,7 @@ its last part has one. What is held here is thus never more than the limit and o
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from pgrepl.receiver.segment import BEGIN_BUCKET, build_parts
 from pgrepl.spool import PAYLOAD_LIMIT, SpoolPart
 
 __all__ = ["Assembler"]
+
+logger = logging.getLogger(__name__)
 
 # Members of an Enum are slow to look up, and each message asks for several.
 _CHANGE = Action.CHANGE
@@ -123,16 +126,14 @@ class Assembler:
                 break
         return self.is_finished or bool(self.ready)
 
-    def take_special(self, value: bytes) -> None:
-        """Note a special float value that the next change will show as null."""
-        self._specials.append(value)
-
-    def take_loss(self, text: str) -> TableName | None:
-        """Note a warning that a change of a table could not be sent; returns the table."""
-        name = self._router.lost_table(text)
-        if name is not None:
-            self._losses.setdefault(name, _LOST_IDENTITY)
-        return name
+    def take_notice(self, severity: str, text: str) -> None:
+        """Heed what the plugin said before the next message."""
+        if severity == "WARNING":
+            self._take_warning(text)
+            return
+        special = self._plugin.special_value(text)
+        if special is not None:
+            self._specials.append(special)
 
     def take_wal_end(self, wal_end: Lsn) -> None:
         """Move on with the source while it has nothing for us."""
@@ -201,6 +202,18 @@ class Assembler:
             raise SpoolError(
                 f"the source sent a message that is not {self._plugin.name}'s format 2"
             )
+
+    def _take_warning(self, text: str) -> None:
+        lost = self._plugin.lost_table(text)
+        if lost is None:
+            # Its text may quote a value; the source's own log has it.
+            logger.warning("the source sent a warning; see its log")
+            return
+        # What was printed of the change is not sent either.
+        self._specials.clear()
+        name = self._router.lost_table(lost)
+        if name is not None:
+            self._losses.setdefault(name, _LOST_IDENTITY)
 
     def _take_begin(self, begin: bytes) -> None:
         if self.is_in_transaction or len(self._lines) != self._mark:

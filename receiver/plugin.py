@@ -62,3 +62,9 @@ class Plugin(Protocol):
 
     def is_end_of(self, begin: bytes, commit: bytes) -> bool:
         """Whether a commit message ends the transaction that the begin message began."""
+
+    def lost_table(self, notice: str) -> str | None:
+        """Return the table of a warning that a change could not be sent, as ``schema"."table``."""
+
+    def special_value(self, notice: str) -> bytes | None:
+        """Return the float in a notice that the next change shows as null: NaN or Infinity."""

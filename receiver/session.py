@@ -21,7 +21,6 @@ from pgrepl.receiver.protocol import XLOG_DATA, decode_keepalive
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.stream import ReplicationStream
 from pgrepl.receiver.wakeup import Wakeup
-from pgrepl.receiver.wal2json import decode_loss, decode_special
 from pgrepl.receiver.writer import SpoolWriter
 
 __all__ = ["Session"]
@@ -129,20 +128,9 @@ class Session:
             self._send_status()
 
     def _take_notices(self) -> None:
-        """Heed what the plugin said before the message in hand. Order matters."""
         notices = self._stream.notices
         for severity, text in notices:
-            if severity == "WARNING":
-                table = decode_loss(text)
-                if table is None:
-                    # Its text may quote a value; the source's own log has it.
-                    logger.warning("the source sent a warning; see its log")
-                else:
-                    self._assembler.take_loss(table)
-            else:
-                special = decode_special(text)
-                if special is not None:
-                    self._assembler.take_special(special)
+            self._assembler.take_notice(severity, text)
         notices.clear()
 
     def _hand_over(self) -> None:

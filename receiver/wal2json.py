@@ -17,7 +17,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.receiver.plugin import Action, Transaction
 from pgrepl.spool import microseconds
 
-__all__ = ["TEXT_NUMBERS", "Wal2Json", "decode_loss", "decode_special", "encode_name"]
+__all__ = ["TEXT_NUMBERS", "Wal2Json", "encode_name"]
 
 #: wal2json 2.6 and later: numbers as text, so that NaN and Infinity arrive.
 TEXT_NUMBERS = "numeric-data-types-as-string"
@@ -107,26 +107,24 @@ class Wal2Json:
         """Compare all but the action: both messages carry the same facts."""
         return begin[self.prefix_bytes :] == commit[self.prefix_bytes :]
 
+    def lost_table(self, notice: str) -> str | None:
+        """Return the table of a warning that a change could not be sent, as ``schema"."table``.
+
+        wal2json does not escape the names, so that only a catalogue can split them with certainty.
+        """
+        match = _LOSS.fullmatch(notice)
+        return None if match is None else match[1]
+
+    def special_value(self, notice: str) -> bytes | None:
+        """Return the value in a notice that a float was not printed: NaN, Infinity, -Infinity."""
+        if not notice.startswith(_SPECIAL):
+            return None
+        value = notice.removeprefix(_SPECIAL)
+        # PostgreSQL prints no other; whatever it were, it must not become JSON unseen.
+        return value.encode() if value in {"NaN", "Infinity", "-Infinity"} else None
+
 
 _PLUGIN_HINT = "Is the plugin wal2json 2.4 or newer? Report it otherwise."
-
-
-def decode_loss(notice: str) -> str | None:
-    """Return the table of a warning that a change could not be sent, as ``schema"."table``.
-
-    wal2json does not escape the names, so that only a catalogue can split them with certainty.
-    """
-    match = _LOSS.fullmatch(notice)
-    return None if match is None else match[1]
-
-
-def decode_special(notice: str) -> bytes | None:
-    """Return the value in a notice that a float was not printed: NaN, Infinity or -Infinity."""
-    if not notice.startswith(_SPECIAL):
-        return None
-    value = notice.removeprefix(_SPECIAL)
-    # PostgreSQL prints no other; whatever it were, it must not become JSON unseen.
-    return value.encode() if value in {"NaN", "Infinity", "-Infinity"} else None
 
 
 def encode_name(name: str, codec: str) -> bytes:

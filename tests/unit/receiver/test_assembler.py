@@ -16,6 +16,7 @@ from pgrepl.spool import bucket_of
 from tests.support.lines import begin, change, commit, frame, transaction
 
 START = Lsn(0x50)
+LOST = 'no tuple identifier for UPDATE in table "%s"'
 
 
 def make(limit_bytes=1 << 20, **options):
@@ -211,9 +212,9 @@ def test_stop_lsn_ends_when_the_source_has_passed_it():
 def test_loss_goes_with_its_transaction():
     assembler = make()
     feed(assembler, frame(begin(0x100)))
-    assembler.take_loss('public"."a')
-    assembler.take_loss('public"."v')
-    assembler.take_loss('bi"."a')
+    assembler.take_notice("WARNING", LOST % 'public"."a')
+    assembler.take_notice("WARNING", LOST % 'public"."v')
+    assembler.take_notice("WARNING", LOST % 'bi"."a')
     feed(assembler, frame(commit(0x100), 0x130))
     assert assembler.has_segment
     assembler.flush()
@@ -233,7 +234,7 @@ def test_null_in_a_not_null_float_is_a_loss_unless_numbers_are_texts():
 def test_special_values_are_put_back():
     assembler = make()
     feed(assembler, frame(begin(0x100)))
-    assembler.take_special(b"NaN")
+    assembler.take_notice("DEBUG", "special value: NaN")
     feed(assembler, frame(change("I", "f", x=None, y=1)), frame(commit(0x100), 0x130))
     assembler.flush()
     assert lines_of(assembler.ready) == [begin(0x100) + b"\n" + change("I", "f", x="NaN", y=1)]
@@ -243,7 +244,7 @@ def test_special_values_are_put_back():
 def test_special_value_that_no_change_followed_is_forgotten():
     assembler = make()
     feed(assembler, frame(begin(0x100)))
-    assembler.take_special(b"NaN")
+    assembler.take_notice("DEBUG", "special value: NaN")
     feed(assembler, frame(commit(0x100), 0x130), *transaction(0x200, change("I", "f", x=1, y=None)))
     assembler.flush()
     assert lines_of(assembler.ready) == [begin(0x200) + b"\n" + change("I", "f", x=1, y=None)]

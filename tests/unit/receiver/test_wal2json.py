@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.plugin import Action
-from pgrepl.receiver.wal2json import Wal2Json, decode_loss, decode_special
+from pgrepl.receiver.wal2json import Wal2Json
 from tests.support.lines import begin, change
 
 plugin = Wal2Json()
@@ -95,7 +95,7 @@ def test_best_options_come_first_and_all_are_of_format_2():
     ],
 )
 def test_warning_of_a_lost_change_names_its_table(notice, table):
-    assert decode_loss(notice) == table
+    assert plugin.lost_table(notice) == table
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_warning_of_a_lost_change_names_its_table(notice, table):
     ],
 )
 def test_notice_of_a_special_value_is_read_strictly(notice, value):
-    assert decode_special(notice) == value
+    assert plugin.special_value(notice) == value
