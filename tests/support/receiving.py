@@ -45,3 +45,19 @@ def make_cluster(binaries: ServerBinaries) -> Iterator[Callable[..., Cluster]]:
             return stack.enter_context(Cluster(settings=given, binaries=binaries))
 
         yield make
+
+
+@pytest.fixture
+def stream_alone(
+    make_cluster: Callable[..., Cluster],
+    make_database: Callable[..., Database],
+    stream_from: Callable[..., Streaming],
+) -> Callable[..., Streaming]:
+    """Return a function that makes a source on a cluster of its own, with ``t (id, note)``."""
+
+    def begin(settings: Mapping[str, str] = LOGICAL_DECODING) -> Streaming:
+        source = make_database(make_cluster(settings), prefix="source")
+        source.execute("create table t (id bigint primary key, note text)")
+        return stream_from(source)
+
+    return begin

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.database import Database
-from tests.support.receiving import make_cluster, stream_from
+from tests.support.receiving import make_cluster, stream_alone, stream_from
 from tests.support.streaming import Streaming
 
-__all__ = ["make_cluster", "stream_from", "streaming"]
+__all__ = ["make_cluster", "stream_alone", "stream_from", "streaming"]
 
 
 @pytest.fixture

@@ -69,11 +69,9 @@ def test_big_value_passes(streaming):
     assert streaming.values("t") == ["1"]
 
 
-def test_slow_target_does_not_make_the_source_give_up(make_cluster, make_database, stream_from):
-    cluster = make_cluster({"wal_sender_timeout": "1s"})
-    source = make_database(cluster, prefix="source")
-    source.execute("create table t (id bigint primary key, note text)")
-    streaming = stream_from(source)
+def test_slow_target_does_not_make_the_source_give_up(stream_alone):
+    streaming = stream_alone({"wal_sender_timeout": "1s"})
+    source = streaming.source
     walsender = "select pid from pg_stat_replication"
     with streaming.start() as receiver, streaming.target.connect() as blocker:
         receiver.wait_streaming()
@@ -122,17 +120,15 @@ def test_idle_database_does_not_hold_back_the_wal_of_a_busy_one(
     assert status == "reserved"
 
 
-def test_source_can_shut_down_while_it_is_received(make_cluster, make_database, stream_from):
-    cluster = make_cluster()
-    source = make_database(cluster, prefix="source")
-    source.execute("create table t (id bigint primary key)")
-    streaming = stream_from(source)
+def test_source_can_shut_down_while_it_is_received(stream_alone):
+    streaming = stream_alone()
+    source = streaming.source
     with streaming.start() as receiver:
         receiver.wait_streaming()
         source.execute("insert into t values (1)")
         wait_until(lambda: streaming.values("t") == ["1"])
         began = time.monotonic()
-        cluster.restart("fast")
+        source.cluster.restart("fast")
         assert time.monotonic() - began < 10
         source.execute("insert into t values (2)")
         wait_until(lambda: streaming.values("t") == ["1", "2"])
@@ -282,12 +278,9 @@ def test_log_tells_the_position_now_and_then(streaming, caplog, run_inside):
     assert result.transaction_count == 1
 
 
-def test_idle_source_is_not_taken_for_dead_but_a_stopped_one_is(
-    make_cluster, make_database, stream_from, caplog, run_inside
-):
-    source = make_database(make_cluster({"wal_sender_timeout": "1s"}), prefix="source")
-    source.execute("create table t (id bigint primary key)")
-    streaming = stream_from(source)
+def test_idle_source_is_not_taken_for_dead_but_a_stopped_one_is(stream_alone, caplog, run_inside):
+    streaming = stream_alone({"wal_sender_timeout": "1s"})
+    source = streaming.source
     caplog.set_level("INFO", "pgrepl")
     run_inside(streaming, silence_s=0.5)
     walsender = "select pid from pg_stat_replication"

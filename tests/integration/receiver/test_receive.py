@@ -62,11 +62,9 @@ def test_transaction_that_began_long_before_arrives_at_its_commit(streaming):
     assert streaming.values("t") == ["2", "1"]
 
 
-def test_prepared_transaction_arrives_when_it_commits(make_cluster, make_database, stream_from):
-    cluster = make_cluster({"max_prepared_transactions": "5"})
-    source = make_database(cluster, prefix="source")
-    source.execute("create table t (id bigint primary key)")
-    streaming = stream_from(source)
+def test_prepared_transaction_arrives_when_it_commits(stream_alone):
+    streaming = stream_alone({"max_prepared_transactions": "5"})
+    source = streaming.source
     source.execute("begin; insert into t values (1); prepare transaction 'x'")
     source.execute("insert into t values (2)")
     streaming.receive_once()

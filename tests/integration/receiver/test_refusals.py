@@ -68,11 +68,9 @@ def test_slot_that_somebody_else_consumed_is_refused(received):
     refuse(received, 20, "was consumed up to", "by somebody else")
 
 
-def test_slot_that_lost_its_wal_ends_the_receiver(make_cluster, make_database, stream_from):
-    cluster = make_cluster({"max_slot_wal_keep_size": "1MB", "min_wal_size": "32MB"})
-    source = make_database(cluster, prefix="source")
-    source.execute("create table t (id bigint primary key)")
-    streaming = stream_from(source)
+def test_slot_that_lost_its_wal_ends_the_receiver(stream_alone):
+    streaming = stream_alone({"max_slot_wal_keep_size": "1MB", "min_wal_size": "32MB"})
+    source = streaming.source
     source.execute("create table filler (x text)")
     for _ in range(4):
         source.execute(
