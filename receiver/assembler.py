@@ -73,7 +73,8 @@ class Assembler:
         self._checks_floats = not has_text_numbers
         self._stop_lsn = stop_lsn
         self._last_seq = last_seq
-        # Buckets of tables about whose changes nothing else need be known, by the plugin's key.
+        # By the plugin's key: routes, and the buckets of tables of which no more need be known.
+        self._routes: dict[bytes, Route] = {}
         self._plain: dict[bytes, int] = {}
         self._specials: list[bytes] = []
         # What is held: whole transactions first, then the one in hand, from _mark on.
@@ -233,7 +234,7 @@ class Assembler:
         """Take a change of a table of which more must be known than its bucket."""
         if not self.is_in_transaction:
             raise SpoolError("the source sent a change outside any transaction")
-        route = self._router.route(self._plugin.table_name(message, self._codec))
+        route = self._find_route(message)
         if route.bucket is None:
             self._specials.clear()
             return
@@ -242,10 +243,6 @@ class Assembler:
             if not self._plugin.is_insert(message):
                 return
             self._has_ddl = True
-        elif route.floats is None or not self._checks_floats:
-            key = self._plugin.table_key(message)
-            if self._plugin.is_whole_key(key):
-                self._plain[key] = route.bucket
         self._is_serial |= is_truncate or route.is_ddl
         if self._specials or (route.floats is not None and self._checks_floats):
             message = self._check_floats(message, route)
@@ -254,6 +251,18 @@ class Assembler:
         self._hold(message, route.bucket)
         if self._bytes >= self._limit_bytes:
             self._relieve()
+
+    def _find_route(self, message: bytes) -> Route:
+        key = self._plugin.table_key(message)
+        route = self._routes.get(key)
+        if route is None:
+            route = self._router.route(self._plugin.table_name(message, self._codec))
+            if self._plugin.is_whole_key(key):
+                self._routes[key] = route
+                is_watched = route.is_ddl or (route.floats is not None and self._checks_floats)
+                if route.bucket is not None and not is_watched:
+                    self._plain[key] = route.bucket
+        return route
 
     def _hold(self, message: bytes, bucket: int) -> None:
         self._lines.append(message)
@@ -354,6 +363,7 @@ class Assembler:
     def _end_transaction(self) -> None:
         if self._has_ddl:
             self._router.forget()
+            self._routes.clear()
             self._plain.clear()
         self.is_in_transaction = self._is_serial = self._has_ddl = False
         self._losses = {}

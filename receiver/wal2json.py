@@ -3,7 +3,7 @@ r"""wal2json's format 2: one JSON object a message.
 Parsing each of them would cost more than everything else that the receiver does, so the few facts
 it needs are cut out of the bytes. That is exact, because inside a JSON text every quote follows a
 backslash: ``","table":"`` cannot stand in a name. Only where a name itself holds a backslash, and
-so may hold a quote, the message is parsed.
+so may hold a quote, the names are parsed each time.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _OPTIONS = {
 
 _SCHEMA = b',"schema":"'
 _TABLE = b'","table":"'
+_NAMES = re.compile(rb',"schema":("(?:[^"\\]|\\.)*"),"table":("(?:[^"\\]|\\.)*")', re.DOTALL)
 _SCHEMA_BYTES = len(_SCHEMA)
 _TABLE_BYTES = len(_TABLE)
 # Before the schema stand the action, xid, time, origin and LSN: never less than this.
@@ -80,14 +81,15 @@ class Wal2Json:
         return b"\\" not in key and _TABLE in key
 
     def table_name(self, message: bytes, codec: str) -> tuple[str, str]:
-        """Parse the message for its schema and table."""
+        """Decode schema and table; not the whole message, which may be very big."""
+        match = _NAMES.match(message, message.find(_SCHEMA, _SCHEMA_FROM))
         try:
-            fields = json.loads(message.decode(codec))
-            return str(fields["schema"]), str(fields["table"])
-        except (ValueError, KeyError, TypeError) as exc:
-            raise SpoolError(
-                "the source sent a change that names no table", hint=_PLUGIN_HINT
-            ) from exc
+            if match is not None:
+                schema, table = (json.loads(part.decode(codec)) for part in match.groups())
+                return schema, table
+        except ValueError as exc:
+            raise SpoolError(_NAMELESS, hint=_PLUGIN_HINT) from exc
+        raise SpoolError(_NAMELESS, hint=_PLUGIN_HINT)
 
     def is_insert(self, change: bytes) -> bool:
         """Whether a change is an insert."""
@@ -124,6 +126,7 @@ class Wal2Json:
         return value.encode() if value in {"NaN", "Infinity", "-Infinity"} else None
 
 
+_NAMELESS = "the source sent a change that names no table"
 _PLUGIN_HINT = "Is the plugin wal2json 2.4 or newer? Report it otherwise."
 
 
