@@ -2,7 +2,7 @@
 .PHONY: help setup demo test unit lint type check bench soak format lock clean
 .SILENT:
 
-PYTHON := .venv/bin/python
+VENV_PYTHON := .venv/bin/python
 CODE := core cli basebackup receiver replayer ddl_capture doctor demo throwaway
 
 help:
@@ -21,30 +21,30 @@ demo: setup
 	.venv/bin/pgrepl demo
 
 test: lint type
-	$(PYTHON) -m pytest
+	$(VENV_PYTHON) -m pytest
 
 check: test
 
 unit: setup
-	$(PYTHON) -m pytest tests/unit
+	$(VENV_PYTHON) -m pytest tests/unit
 
 lint: setup
-	$(PYTHON) -m ruff check --quiet .
-	$(PYTHON) -m ruff format --quiet --check .
+	$(VENV_PYTHON) -m ruff check --quiet .
+	$(VENV_PYTHON) -m ruff format --quiet --check .
 
 type: setup
-	$(PYTHON) -m mypy --no-error-summary
-	$(PYTHON) -m mypy --no-error-summary --check-untyped-defs tests bench
+	$(VENV_PYTHON) -m mypy --no-error-summary
+	$(VENV_PYTHON) -m mypy --no-error-summary --check-untyped-defs tests bench
 
 bench: setup
-	for file in bench/bench_*.py; do $(PYTHON) "$$file" || exit 1; done
+	for file in bench/bench_*.py; do $(VENV_PYTHON) "$$file" || exit 1; done
 
 soak: setup
-	$(PYTHON) -m pytest tests/soak
+	$(VENV_PYTHON) -m pytest tests/soak
 
 format: setup
-	$(PYTHON) -m ruff check --fix --quiet .
-	$(PYTHON) -m ruff format --quiet .
+	$(VENV_PYTHON) -m ruff check --fix --quiet .
+	$(VENV_PYTHON) -m ruff format --quiet .
 
 lock: setup
 	scripts/lock.sh

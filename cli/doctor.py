@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import is_terminal, print_json
+from pgrepl.cli.output import is_terminal, print_json, printable
+from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
     from pgrepl.doctor import Examination, Finding, Remedy
@@ -46,6 +47,8 @@ def doctor(
     """
     from pgrepl.doctor import examine, exit_code, psql_script
 
+    if json_output and sql_output:
+        raise UsageError("--json and --sql exclude each other")
     config = invocation.load_config()
     names = sources or list(config.sources)
     chosen = [config.source(name) for name in dict.fromkeys(names)]
@@ -86,9 +89,10 @@ def _print_lines(examinations: Sequence[Examination]) -> None:
     for examination in examinations:
         title = examination.title
         for finding in examination.findings:
-            typer.echo(f"{finding.status.value:8} {title:14} {finding.check:22} {finding.message}")
+            status, message = finding.status.value, printable(finding.message)
+            typer.echo(f"{status:8} {title:14} {finding.check:22} {message}")
             for line in _remedy_lines(finding):
-                typer.echo(f"{'':8} {line}")
+                typer.echo(f"{'':8} {printable(line)}")
     typer.echo(_summary(examinations))
 
 
@@ -105,8 +109,8 @@ def _print_table(examinations: Sequence[Examination]) -> None:
         table.add_column("finding", ratio=1)
         for finding in examination.findings:
             status = finding.status.value
-            parts = [Text(finding.message)]
-            parts += [Text(line, style="cyan") for line in _remedy_lines(finding)]
+            parts = [Text(printable(finding.message))]
+            parts += [Text(printable(line), style="cyan") for line in _remedy_lines(finding)]
             table.add_row(Text(status, style=_COLOURS[status]), finding.check, Group(*parts))
         console.print(table)
         console.print()

@@ -56,7 +56,7 @@ class Invocation:
         """Find and read the configuration."""
         from pgrepl.config_file import find_config, load_config
 
-        return load_config(find_config(self.config_path, cwd=Path.cwd(), home=Path.home()))
+        return load_config(find_config(self.config_path, home=os.environ.get("HOME")))
 
     def fail(self, error: PgreplError) -> NoReturn:
         """Report an error and exit with its code."""
@@ -87,8 +87,8 @@ def register(
         invocation = Invocation(config, debug, log_format)
         try:
             command(invocation, *arguments, **options)
-        except (typer.Exit, typer.Abort):
-            raise
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise  # typer ends quietly when nobody reads on
         except (Exception, KeyboardInterrupt) as exc:
             if debug:
                 raise
@@ -104,6 +104,8 @@ def _as_error(exc: BaseException) -> PgreplError:
         return exc
     if isinstance(exc, KeyboardInterrupt):
         return Interrupted("interrupted")
+    if isinstance(exc, OSError):
+        return PgreplError(f"the system refused: {exc.strerror or type(exc).__name__}".lower())
     return PgreplError(
         f"unforeseen {type(exc).__name__}; this is a bug in pgrepl",
         hint="Run the command again with --debug and report what it prints.",
@@ -136,7 +138,7 @@ def complete_source(context: typer.Context, incomplete: str) -> list[str]:
 
     given = context.params.get("config") or os.environ.get("PGREPL_CONFIG")
     try:
-        path = find_config(Path(given) if given else None, cwd=Path.cwd(), home=Path.home())
+        path = find_config(Path(given) if given else None, home=os.environ.get("HOME"))
         return [name for name in load_config(path).sources if name.startswith(incomplete)]
     except PgreplError:
         return []

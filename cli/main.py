@@ -5,6 +5,7 @@ Commands import what they need when they run: ``pgrepl --help`` must not wait fo
 
 from __future__ import annotations
 
+import signal
 from typing import Annotated, Literal
 
 import typer
@@ -61,5 +62,6 @@ register(_config_app, config.show, example="pgrepl config show --json")
 
 
 def main() -> None:
-    """Run the program."""
+    """Run the program; SIGTERM ends it as Ctrl-C does, unless the command knows better."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()

@@ -34,7 +34,7 @@ __all__ = [
 #: Tables are hashed into so many buckets for ever, so there can be no more shards than that.
 BUCKET_COUNT = 64
 
-#: What Spark itself redacts in its UI, by the setting's name.
+#: What Spark itself redacts in its UI, in a setting's name or in its value.
 _SECRET = re.compile(r"secret|password|token|access[.]?key|credential", re.IGNORECASE)
 
 Consistency = Literal["shard", "batch"]
@@ -67,13 +67,17 @@ class SparkConfig:
 
     def masked_conf(self) -> dict[str, str]:
         """Return the settings with their secrets struck out."""
-        return {key: MASK if _SECRET.search(key) else value for key, value in self.conf.items()}
+        secret = self.secret_conf()
+        return {key: MASK if key in secret else value for key, value in self.conf.items()}
+
+    def secret_conf(self) -> dict[str, str]:
+        """Return the settings that hold a secret."""
+        return {k: v for k, v in self.conf.items() if _SECRET.search(k) or _SECRET.search(v)}
 
     def redact(self, text: str) -> str:
         """Strike the settings' secrets out of a text that Spark printed."""
-        for key, value in self.conf.items():
-            if value and _SECRET.search(key):
-                text = text.replace(value, MASK)
+        for value in filter(None, self.secret_conf().values()):
+            text = text.replace(value, MASK)
         return text
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
-from itertools import combinations
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -48,31 +47,37 @@ _SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
 
 
-def find_config(given: Path | None, *, cwd: Path, home: Path, etc: Path = Path("/etc")) -> Path:
+def find_config(given: Path | None, *, home: str | None, etc: Path = Path("/etc")) -> Path:
     """Return the file to read: the one given, else the first that exists.
 
-    ``given`` is ``--config`` or ``$PGREPL_CONFIG``; it must exist.
+    ``given`` is ``--config`` or ``$PGREPL_CONFIG``; it must exist. ``home`` may be unknown.
     """
     if given is not None:
-        if not given.exists():
+        if not _is_there(given):
             raise ConfigError(
                 f"{given} does not exist",
                 hint="Check --config, or PGREPL_CONFIG in the environment.",
             )
         return given
-    places = (
-        cwd / CONFIG_NAME,
-        home / ".config" / "pgrepl" / CONFIG_NAME,
-        etc / "pgrepl" / CONFIG_NAME,
-    )
+    places = [Path(CONFIG_NAME)]
+    if home:
+        places.append(Path(home) / ".config" / "pgrepl" / CONFIG_NAME)
+    places.append(etc / "pgrepl" / CONFIG_NAME)
     for place in places:
-        if place.exists():
+        if _is_there(place):
             return place
     looked = ", ".join(map(str, places))
     raise ConfigError(
         f"no {CONFIG_NAME} found; looked for {looked}",
         hint="Name one with --config, or begin with docs/examples/minimal.toml.",
     )
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as exc:
+        raise ConfigError(f"cannot read {path}: {(exc.strerror or '').lower()}") from exc
 
 
 def load_config(path: Path) -> Config:
@@ -100,6 +105,8 @@ def load_config(path: Path) -> Config:
 
 
 def _parse(path: Path) -> dict[str, Any]:
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"cannot read {path}: it is not a file")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
@@ -111,6 +118,9 @@ def _parse(path: Path) -> dict[str, Any]:
             f"{path}: not TOML: {str(exc)[:1].lower()}{str(exc)[1:]}",
             hint="Texts stand in double quotes, sections in square brackets.",
         ) from exc
+    except (ValueError, RecursionError) as exc:
+        # Python reads neither numbers of thousands of digits nor lists of thousands of levels.
+        raise ConfigError(f"{path}: not a configuration: a value in it is monstrous") from exc
 
 
 def _read_dsn(section: Section) -> Dsn:
@@ -187,55 +197,76 @@ def _read_source(name: str, section: Section) -> SourceConfig:
 
 
 def _check_sources(sources: Mapping[str, SourceConfig], problems: Problems) -> None:
+    if not sources:
+        problems.add("sources", "there is none: add a section [sources.NAME] with its dsn")
+    slots: dict[str, str] = {}
     for source in sources.values():
         _check_target_schemas(source, problems)
-    for one, other in combinations(sources.values(), 2):
-        if one.slot == other.slot:
+        first = slots.setdefault(source.slot, source.name)
+        if first != source.name:
             problems.add(
-                f"sources.{other.name}.slot",
-                f'"{other.slot}" is the slot of source "{one.name}" too;'
+                f"sources.{source.name}.slot",
+                f'"{source.slot}" is the slot of source "{first}" too;'
                 " the origin on the target has the same name, so each source needs its own",
             )
-        _check_overlap(one, other, problems)
+    _check_clashes(sources.values(), problems)
 
 
 def _check_target_schemas(source: SourceConfig, problems: Problems) -> None:
     """Check the names of one source as far as they are known without asking it."""
     key = f"sources.{source.name}.schema"
     schemas = source.selection.schemas
-    if not source.schema.names_schema and (schemas is None or len(schemas) > 1):
+    if not source.schema.uses("schema") and (schemas is None or len(schemas) > 1):
         problems.add(key, "lacks {schema}, so the tables of several schemas would meet in one")
         return
-    db = source.dsn.dbname
-    if db is None and "{db}" in source.schema.text:
+    if not _is_known(source):
         return
     try:
         if schemas is None:
-            fixed = source.schema.target_schema(source=source.name, db=db or "", schema="")
-            check_target_schema(f"{fixed}x", f'any schema of source "{source.name}"')
+            check_target_schema(
+                f"{_target_schema(source, '')}x", f'any schema of source "{source.name}"'
+            )
         else:
-            assign_target_schemas([(source.name, db or "", source.schema, schemas)])
+            assign_target_schemas([(source.name, source.dsn.dbname or "", source.schema, schemas)])
     except NameClashError as exc:
         problems.add(key, str(exc))
 
 
-def _check_overlap(one: SourceConfig, other: SourceConfig, problems: Problems) -> None:
-    """Find two sources that name their target schemas alike."""
-    names = [_fixed_part(source) for source in (one, other)]
-    if None in names or names[0] != names[1]:
-        return
-    schemas = [source.selection.schemas for source in (one, other)]
-    if schemas[0] is not None and schemas[1] is not None and not schemas[0] & schemas[1]:
-        return
-    problems.add(
-        f"sources.{other.name}.schema",
-        f'maps to the same target schemas as source "{one.name}"; put {{source}} into one of them',
-    )
-
-
-def _fixed_part(source: SourceConfig) -> str | None:
-    db = source.dsn.dbname
-    if db is None and "{db}" in source.schema.text:
-        return None
+def _check_clashes(sources: Iterable[SourceConfig], problems: Problems) -> None:
+    """Find sources that name their target schemas alike, as far as the file tells."""
+    known = [source for source in sources if _is_known(source)]
     # NUL cannot be part of a name, so it marks the place of the schema.
-    return source.schema.target_schema(source=source.name, db=db or "", schema="\0")
+    alike: dict[str, list[SourceConfig]] = {}
+    for source in known:
+        alike.setdefault(_target_schema(source, "\0"), []).append(source)
+    for one, *others in alike.values():
+        for other in others:
+            mine, theirs = one.selection.schemas, other.selection.schemas
+            if mine is None or theirs is None or mine & theirs:
+                problems.add(
+                    f"sources.{other.name}.schema",
+                    f'maps to the same target schemas as source "{one.name}";'
+                    " put {source} into one of them",
+                )
+    literal = [source for source in known if source.selection.schemas is not None]
+    taken: dict[str, tuple[str, str]] = {}
+    for source in literal:
+        for schema in sorted(source.selection.schemas or ()):
+            target = _target_schema(source, schema)
+            first = taken.setdefault(target, (source.name, _target_schema(source, "\0")))
+            if first[0] != source.name and first[1] != _target_schema(source, "\0"):
+                problems.add(
+                    f"sources.{source.name}.schema",
+                    f'schema "{schema}" would become "{target}", as one of source "{first[0]}"',
+                )
+
+
+def _is_known(source: SourceConfig) -> bool:
+    """Whether the target schemas can be told without asking the source for its database."""
+    return source.dsn.dbname is not None or not source.schema.uses("db")
+
+
+def _target_schema(source: SourceConfig, schema: str) -> str:
+    return source.schema.target_schema(
+        source=source.name, db=source.dsn.dbname or "", schema=schema
+    )

@@ -7,8 +7,10 @@ environment); pgrepl only passes it on, and shows of it what is no secret.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 
 from psycopg import ProgrammingError, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -16,12 +18,19 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 __all__ = ["MASK", "Dsn", "DsnError", "Endpoint", "Side"]
 
 MASK = "********"
-_SECRET_KEYS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key"})
+_SECRET_KEYS = frozenset(
+    {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+)
 _SHOWN_KEYS = ("service", "host", "hostaddr", "port", "dbname", "user")
 
-# libpq quotes parts of the DSN when it cannot read one, and a part may be the password. Only this
-# message quotes a mere option name.
-_SAFE_REASON = re.compile(r'invalid (connection option|URI query parameter):? "[a-z_]{1,40}"')
+# libpq quotes parts of the DSN when it cannot read one, and a part may be the password. Only an
+# option's name at the very beginning, or in a URI behind the question mark, is certain to be none.
+_UNKNOWN_OPTION = re.compile(
+    r'invalid (?:connection option|URI query parameter):? "([a-z_]{1,40})"'
+)
+
+_NOT_A_DSN = "neither a libpq connection string nor a URI"
+_ENCODE = 'the password of a URI must be percent-encoded: "%40" for "@", "%2F" for "/"'
 
 
 class DsnError(ValueError):
@@ -33,25 +42,29 @@ class Dsn:
     """A libpq connection string."""
 
     text: str = field(repr=False)
+    #: The parameters as libpq reads them, secrets included.
+    parameters: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what libpq cannot read."""
-        parameters = self.parameters
-        host = parameters.get("host", "")
-        if "@" in host and not host.startswith(("/", "@")):
-            message = 'the password of a URI must be percent-encoded: write "%40" for "@"'
-            raise DsnError(message)
+        """Refuse what libpq cannot read, and what it would read as something else than meant."""
+        if "\0" in self.text:
+            raise DsnError(_NOT_A_DSN)
+        parameters = _parse(self.text)
+        host, port = parameters.get("host", ""), parameters.get("port", "")
+        dbname = parameters.get("dbname", "")
+        is_uri = self.text.startswith(("postgresql://", "postgres://"))
+        if ("@" in host and not host.startswith(("/", "@"))) or (is_uri and "@" in dbname):
+            raise DsnError(_ENCODE)
+        if not all(part.isdecimal() for part in port.split(",") if part):
+            raise DsnError(_ENCODE if is_uri else "the port is not a number")
+        if "://" in dbname:
+            # Some programs read a connection string there, with whatever it holds.
+            raise DsnError("dbname must be the name of a database, not another connection string")
+        object.__setattr__(self, "parameters", MappingProxyType(parameters))
 
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The parameters as libpq reads them, secrets included."""
-        try:
-            return {key: str(value) for key, value in conninfo_to_dict(self.text).items()}
-        except ProgrammingError as exc:
-            reason = _SAFE_REASON.search(str(exc))
-            raise DsnError(
-                reason[0] if reason else "neither a libpq connection string nor a URI"
-            ) from None
+    def __reduce__(self) -> tuple[type[Dsn], tuple[str]]:
+        """Pickle the text alone."""
+        return Dsn, (self.text,)
 
     def parameter(self, key: str) -> str | None:
         """Return a parameter as given here or by libpq's environment variables."""
@@ -81,15 +94,29 @@ class Dsn:
         shown = {k: MASK if k in _SECRET_KEYS else v for k, v in self.parameters.items()}
         return make_conninfo(**shown)
 
-    def for_another_user(self) -> str:
-        """Return the way to the database without user and secrets, for a superuser's psql."""
-        personal = _SECRET_KEYS | {"user", "passfile", "options", "application_name"}
-        return make_conninfo(**{k: v for k, v in self.parameters.items() if k not in personal})
+    def for_another_user(self, *, host: str, port: int, dbname: str) -> str:
+        """Return the way to the database without user and secrets, for a superuser's psql.
+
+        ``host``, ``port`` and ``dbname`` are what the DSN led to: psql must not fill in its own.
+        """
+        way = {"host": host, "port": str(port), "dbname": dbname}
+        tls = {k: v for k, v in self.parameters.items() if k in ("sslmode", "sslrootcert")}
+        return make_conninfo(**way, **tls)
 
     def __str__(self) -> str:
         """Return where it leads: host, port, database and user, never a secret."""
         parameters = self.parameters
         return make_conninfo(**{k: parameters[k] for k in _SHOWN_KEYS if k in parameters})
+
+
+def _parse(text: str) -> dict[str, str]:
+    try:
+        return {key: str(value) for key, value in conninfo_to_dict(text).items()}
+    except ProgrammingError as exc:
+        unknown = _UNKNOWN_OPTION.search(str(exc))
+        is_name = unknown and text.lstrip().startswith(unknown[1])
+        is_in_uri = unknown and f"?{unknown[1]}=" in text
+        raise DsnError(unknown[0] if unknown and (is_name or is_in_uri) else _NOT_A_DSN) from None
 
 
 class Side(Enum):

@@ -54,13 +54,14 @@ class _TextFormatter(logging.Formatter):
 
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        entry = {
+        fixed = {
             "at": _at(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage(),
-            **_facts(record),
         }
+        # A fact never takes the place of what every line has.
+        entry = {**fixed, **_facts(record), **fixed}
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         return json.dumps(entry, default=str, ensure_ascii=False)

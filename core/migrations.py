@@ -20,7 +20,7 @@ from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 from pgrepl.sqlstate import translated
 
-__all__ = ["Migration", "known_migrations", "migrate", "read_version"]
+__all__ = ["Migration", "check_schema_version", "known_migrations", "migrate", "read_version"]
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 
@@ -53,8 +53,9 @@ def read_version(connection: Connection) -> int | None:
     """Return the version of the schema, 0 when there is none, None when it is not pgrepl's."""
     # By the catalogue, not by to_regclass: that one fails where the role may not use the schema.
     found = connection.execute(
-        "select exists (select from pg_class c"
-        " where c.relnamespace = n.oid and c.relname = 'schema_version')"
+        "select exists (select from pg_class c join pg_attribute a on a.attrelid = c.oid"
+        " where c.relnamespace = n.oid and c.relname = 'schema_version'"
+        " and a.attname = 'pgrepl_version')"
         " from pg_namespace n where n.nspname = 'replication'"
     ).fetchall()
     if not found:
@@ -67,7 +68,7 @@ def read_version(connection: Connection) -> int | None:
     return int(version)
 
 
-def check_version(version: int | None) -> None:
+def check_schema_version(version: int | None) -> None:
     """Refuse a schema that this version of pgrepl must not touch.
 
     Raises
@@ -102,7 +103,7 @@ def migrate(connection: Connection, endpoint: Endpoint) -> int:
             with connection.transaction():
                 connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
                 version = read_version(connection)
-                check_version(version)
+                check_schema_version(version)
                 if version is not None and version >= step.version:
                     continue
                 connection.execute(step.sql)

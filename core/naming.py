@@ -18,6 +18,9 @@ __all__ = [
     "TablePattern",
     "TableSelection",
     "assign_target_schemas",
+    "check_target_schema",
+    "is_system_schema",
+    "shown_name",
 ]
 
 #: NAMEDATALEN - 1: PostgreSQL silently cuts longer names.
@@ -28,7 +31,26 @@ RESERVED_SCHEMAS = frozenset({"replication", "information_schema", "public"})
 
 _SYSTEM_SCHEMAS = frozenset({"information_schema", "pgrepl"})
 _PLACEHOLDERS = frozenset({"source", "db", "schema"})
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 _TOKEN = re.compile(r"\\[.*\\]|[^\\]")
+
+
+def is_system_schema(schema: str) -> bool:
+    """Whether a source's schema belongs to PostgreSQL or to pgrepl."""
+    return schema in _SYSTEM_SCHEMAS or schema.startswith("pg_")
+
+
+def shown_name(*names: str) -> str:
+    """Return a qualified name for a message, quoted where PostgreSQL would.
+
+    >>> shown_name("public", "odd Table")
+    'public."odd Table"'
+    """
+    return ".".join(name if _PLAIN.fullmatch(name) else _quoted(name) for name in names)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 class NameClashError(ValueError):
@@ -56,7 +78,13 @@ class TablePattern:
         if not schema or not table:
             message = f'"{self.text}" names no schema or no table'
             raise ValueError(message)
+        if "\0" in self.text:
+            message = f"{self.text!r} holds the character NUL"
+            raise ValueError(message)
         literal = None if "*" in schema else "".join(token[-1] for token in schema)
+        if literal is not None and is_system_schema(literal):
+            message = f'schema "{literal}" is never replicated'
+            raise ValueError(message)
         object.__setattr__(self, "schema", literal)
         object.__setattr__(self, "_schema", _compile(schema))
         object.__setattr__(self, "_table", _compile(table))
@@ -85,7 +113,7 @@ class TableSelection:
 
     def matches(self, schema: str, table: str) -> bool:
         """Whether this table is replicated."""
-        if schema in _SYSTEM_SCHEMAS or schema.startswith("pg_"):
+        if is_system_schema(schema):
             return False
         if any(pattern.matches(schema, table) for pattern in self.exclude):
             return False
@@ -121,10 +149,9 @@ class SchemaTemplate:
             message = "must not be empty"
             raise ValueError(message)
 
-    @property
-    def names_schema(self) -> bool:
-        """Whether different source schemas get different names."""
-        return any(part[1] == "schema" for part in string.Formatter().parse(self.text))
+    def uses(self, placeholder: str) -> bool:
+        """Whether the name depends on this placeholder."""
+        return any(part[1] == placeholder for part in string.Formatter().parse(self.text))
 
     def target_schema(self, *, source: str, db: str, schema: str) -> str:
         """Return the target schema for one schema of a source."""

@@ -7,7 +7,11 @@ the serial collector took 1.3 s of CPU where the defaults took 4.8 s.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgrepl.config import SparkConfig
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["build_session"]
+
+_SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+_SHELL = "pyspark-shell"
 
 _DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -43,6 +50,41 @@ def build_session(config: SparkConfig, app_name: str) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415  costs too much for any other command
 
     builder = SparkSession.builder.master(config.master).appName(app_name)
+    secret = config.secret_conf()
     for key, value in (_DEFAULTS | dict(config.conf)).items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+        if key not in secret:
+            builder = builder.config(key, value)
+    with _secrets_by_file(secret):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _secrets_by_file(secret: Mapping[str, str]) -> Iterator[None]:
+    """Hand settings to the JVM by a file of ours alone.
+
+    What the builder is given becomes arguments of the JVM, and ``ps`` shows those to everybody.
+    """
+    if not secret:
+        yield
+        return
+    before = os.environ.get(_SUBMIT_ARGS)
+    with tempfile.NamedTemporaryFile("w", suffix=".properties", encoding="utf-8") as file:
+        file.writelines(f"{_escaped(key)}={_escaped(value)}\n" for key, value in secret.items())
+        file.flush()
+        # The defaults of the machine's own Spark stay in force.
+        wanted = f"--load-spark-defaults --properties-file {shlex.quote(file.name)}"
+        os.environ[_SUBMIT_ARGS] = f"{wanted} {before or _SHELL}"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_SUBMIT_ARGS]
+            else:
+                os.environ[_SUBMIT_ARGS] = before
+
+
+def _escaped(text: str) -> str:
+    """Write a text for a Java properties file."""
+    plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    escaped = "".join(c if c.isascii() else f"\\u{ord(c):04x}" for c in plain)
+    return "".join(f"\\{c}" if c in " :=#!" else c for c in escaped)

@@ -31,7 +31,10 @@ _TRANSIENT = (
     "08",  # connection exception
     "40001",  # serialization_failure
     "40P01",  # deadlock_detected
-    "53",  # insufficient resources: disk full, out of memory, too many connections
+    "53000",  # insufficient_resources
+    "53100",  # disk_full
+    "53200",  # out_of_memory
+    "53300",  # too_many_connections
     "55006",  # object_in_use: a slot or origin whose last user is still going away
     "55P03",  # lock_not_available
     "57P01",  # admin_shutdown
@@ -45,27 +48,35 @@ _HINTS = {
     "28000": "Check the user and pg_hba.conf of the server.",
     "28P01": "Check the password: libpq takes it from ~/.pgpass, a service file or PGPASSWORD.",
     "3D000": "Check dbname in the DSN.",
-    "42501": "Run pgrepl doctor: it prints the GRANT that is missing.",
+    "42501": "The role lacks a privilege; pgrepl doctor prints the GRANT for those it knows.",
     "53100": "Free disk space on the server; what is stored stays whole.",
     "53300": "Raise max_connections on the server, or lower replay.shards.",
     "57014": "The statement ran into a timeout or was cancelled.",
 }
 
-# libpq's own messages are never translated in a Python process, which leaves LC_MESSAGES alone;
-# the server's may be, and are told apart by other means.
-_CONNECT_HINTS = (
-    ("Connection refused", "Is the server running there, and is the port right?"),
-    ("failed to resolve host", "Check the host name in the DSN."),
-    ("No such file or directory", "Is the server running, and is this its socket directory?"),
-    ("received invalid response to SSL", "What listens there is not PostgreSQL; check the port."),
-    (
-        "expected authentication request",
-        "What listens there is not PostgreSQL; check host and port.",
-    ),
-    ("does not support SSL", "Set sslmode in the DSN, or turn on ssl on the server."),
-    ("certificate", "Check sslmode, sslrootcert and the server's certificate."),
-    ("server closed the connection", "Is this PostgreSQL? Its log says why it closed."),
+# A connection that is not made has no SQLSTATE, only a text. libpq's own is never translated in a
+# Python process, which leaves LC_MESSAGES alone; the server's is, where its lc_messages says so.
+# Each rule: a mark in the text, whether it passes by itself, what to do.
+_CONNECT_RULES: tuple[tuple[str, bool, str], ...] = (
+    ("Connection refused", True, "Is the server running there, and is the port right?"),
+    ("failed to resolve host", True, "Check the host name in the DSN."),
+    ("No such file or directory", True, "Is the server running, and is this its socket directory?"),
+    ("received invalid response to SSL", False, "That is not PostgreSQL; check host and port."),
+    ("expected authentication request", False, "That is not PostgreSQL; check host and port."),
+    ("does not support SSL", False, "Set sslmode in the DSN, or turn on ssl on the server."),
+    ("certificate", False, "Check sslmode, sslrootcert and the server's certificate."),
+    ("server closed the connection", True, "Is this PostgreSQL? Its log says why it closed."),
+    ("too many c", True, "Raise max_connections on the server, or the role's CONNECTION LIMIT."),
+    ("remaining connection slots", True, "Raise max_connections on the server."),
+    ("the database system is", True, "Wait until it is up."),
+    ("no password supplied", False, _HINTS["28P01"]),
+    ("authentication failed", False, _HINTS["28P01"]),
+    ("pg_hba.conf", False, _HINTS["28000"]),
+    ("database", False, _HINTS["3D000"]),
+    ("role", False, "Check user in the DSN."),
+    ("unrecognized configuration parameter", False, "pgrepl needs PostgreSQL 15 or newer."),
 )
+_FATAL = "FATAL: "
 
 
 def translate(exc: psycopg.Error, endpoint: Endpoint, action: str) -> PgreplError:
@@ -90,8 +101,12 @@ def translated(endpoint: Endpoint, action: str) -> Iterator[None]:
 def _is_transient(exc: psycopg.Error) -> bool:
     if exc.sqlstate is not None:
         return exc.sqlstate.startswith(_TRANSIENT)
-    # Without a SQLSTATE it is libpq that speaks: the connection was not made, or broke.
-    return isinstance(exc, psycopg.OperationalError) and not _asks_for_password(exc)
+    if not isinstance(exc, psycopg.OperationalError):
+        return False
+    rule = _connect_rule(exc)
+    # Without a rule the connection broke, or a server refused it in another language: a password
+    # that was asked for is then the likeliest reason.
+    return rule[1] if rule is not None else not _asked_for_password(exc)
 
 
 def _reason(exc: psycopg.Error, endpoint: Endpoint) -> str:
@@ -111,13 +126,20 @@ def _hint(exc: psycopg.Error) -> str | None:
         return _HINTS.get(exc.sqlstate)
     if isinstance(exc, errors.ConnectionTimeout):
         return "Check host and port, and that no firewall drops the packets."
-    if _asks_for_password(exc):
-        return _HINTS["28P01"]
+    rule = _connect_rule(exc)
+    if rule is not None:
+        return rule[2]
+    return _HINTS["28P01"] if _asked_for_password(exc) else None
+
+
+def _connect_rule(exc: psycopg.Error) -> tuple[str, bool, str] | None:
+    # What the server said stands behind FATAL; before it, libpq names host and database.
     text = str(exc)
-    return next((hint for mark, hint in _CONNECT_HINTS if mark in text), None)
+    text = text.partition(_FATAL)[2] or text
+    return next((rule for rule in _CONNECT_RULES if rule[0] in text), None)
 
 
-def _asks_for_password(exc: psycopg.Error) -> bool:
+def _asked_for_password(exc: psycopg.Error) -> bool:
     pgconn = exc.pgconn
     if pgconn is None or pgconn.status == psycopg.pq.ConnStatus.OK:
         return False

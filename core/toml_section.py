@@ -74,6 +74,9 @@ class Section:
     def text(self, key: str, *, default: str | None = None) -> str:
         """Take a text; one without a default must be there and not empty."""
         value = self._take(key)
+        if isinstance(value, str) and "\0" in value:
+            self.problem(key, "must not hold the character NUL")
+            return default or ""
         if isinstance(value, str) and value.strip():
             return value
         if value is None and default is not None:
@@ -116,11 +119,11 @@ class Section:
             return choices[0]
         if value not in choices:
             listed = " or ".join(f'"{choice}"' for choice in choices)
-            self.problem(key, f"must be {listed}, not {_kind(value)}")
+            self.problem(key, f"must be {listed}")
             return choices[0]
         return str(value)
 
-    def patterns(self, key: str, *, default: Iterable[str]) -> tuple[TablePattern, ...]:
+    def patterns(self, key: str, *, default: Sequence[str]) -> tuple[TablePattern, ...]:
         """Take a list of table patterns."""
         value = self._take(key)
         if value is None:
@@ -128,6 +131,8 @@ class Section:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             self.problem(key, 'must be a list of texts such as ["public.*"]')
             return ()
+        if not value and default:
+            self.problem(key, "must not be empty: nothing would be replicated")
         found = []
         for item in value:
             try:
@@ -150,6 +155,8 @@ class Section:
             name, item = pending.pop(0)
             if isinstance(item, dict):
                 pending += [(f"{name}.{inner}", part) for inner, part in item.items()]
+            elif name in texts:
+                self.problem(f"{key}.{name}", "is set twice")
             elif isinstance(item, bool):
                 texts[name] = str(item).lower()
             elif isinstance(item, str | int | float):
@@ -194,7 +201,7 @@ def _kind(value: object) -> str:
         bool: "true or false",
         int: "a number",
         float: "a number with a point",
-        str: "this text",
+        str: "a text",
         list: "a list",
         dict: "a section",
     }

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from typing import Generic, TypeVar
 
 from pgrepl.config import Config, SourceConfig
 from pgrepl.doctor import machine
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
 from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
-from pgrepl.doctor.source_checks import check_server, is_probe_possible
+from pgrepl.doctor.source_checks import (
+    MINIMUM_VERSION,
+    check_server,
+    check_version,
+    is_probe_possible,
+)
 from pgrepl.doctor.source_facts import SourceFacts, Writer, read_source, read_writers
 from pgrepl.doctor.table_checks import check_tables
 from pgrepl.doctor.target_checks import check_target
 from pgrepl.doctor.target_facts import TargetFacts, read_target
-from pgrepl.dsn import Dsn, Endpoint
+from pgrepl.dsn import Endpoint
 from pgrepl.errors import PgreplError
 from pgrepl.naming import NameClashError, assign_target_schemas
 from pgrepl.postgres import Connection, connect
@@ -24,24 +31,32 @@ from pgrepl.sqlstate import translated
 
 __all__ = ["examine"]
 
+F = TypeVar("F")
+T = TypeVar("T")
+
 _STAGE = "doctor"
-#: Dead servers are waited for at the same time, not one after the other.
-_PARALLEL = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    config: SourceConfig
+class _Reading:
+    """What was read from a source."""
+
     facts: SourceFacts
+    #: None when the source was not ready for it.
     probe: Probe | None
     writers: Sequence[Writer]
-    clock: machine.ClockReading
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
-    facts: TargetFacts
-    clock: machine.ClockReading
+class _Visit(Generic[F]):
+    """What came of going to one database."""
+
+    #: What is known without reading anything: that it answers, or why not.
+    findings: tuple[Finding, ...]
+    psql_conninfo: str | None = None
+    clock: machine.ClockReading | None = None
+    #: None when it could not be read.
+    facts: F | None = None
 
 
 def examine(
@@ -49,60 +64,94 @@ def examine(
 ) -> list[Examination]:
     """Run every check. A server that does not answer is a finding, not an error."""
     java = machine.check_java(environment)
-    spark_probe = machine.SparkProbe(config.spark) if spark and java.status is Status.OK else None
+    probe = machine.SparkProbe(config.spark) if spark and java.status is Status.OK else None
     try:
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            source_results = list(pool.map(_read_source, sources))
-            target_result = pool.submit(_read_target, config).result()
-        read = {r.config.name: r for r in source_results if isinstance(r, _Source)}
-        names, names_finding = _assign(read)
-        examinations = [
-            _examine_source(source, result)
-            for source, result in zip(sources, source_results, strict=True)
-        ]
-        examinations.append(_examine_target(config, target_result, read, names))
-        clocks = [result.clock for result in read.values()]
-        if isinstance(target_result, _Target):
-            clocks.append(target_result.clock)
-        here = [
-            machine.check_config_file(config),
-            names_finding,
-            machine.check_clocks(clocks),
-            java,
-        ]
-        if spark_probe is not None:
-            here.append(spark_probe.finding())
+        examinations, names, clocks = _examine_databases(config, sources)
+        here = [machine.check_config_file(config), names, machine.check_clocks(clocks), java]
+        if probe is not None:
+            here.append(probe.finding())
         elif spark:
             here.append(Finding.skipped("spark", "cannot be tried without Java"))
     except BaseException:
-        if spark_probe is not None:
-            spark_probe.cancel()
+        if probe is not None:
+            probe.cancel()
         raise
     return [*examinations, Examination(Area.HERE, "here", tuple(here))]
 
 
-def _read_source(source: SourceConfig) -> _Source | PgreplError:
-    endpoint = source.endpoint
-    try:
-        with connect(endpoint, _STAGE) as connection, translated(endpoint, "cannot examine"):
-            clock = _read_clock(endpoint, connection)
-            facts = read_source(connection, source)
-            probe = probe_plugin(connection) if is_probe_possible(facts) else None
-            is_blocked = probe is not None and probe.state is PluginState.BLOCKED
-            writers = read_writers(connection) if is_blocked else []
-            return _Source(source, facts, probe, writers, clock)
-    except PgreplError as exc:
-        return exc
+def _examine_databases(
+    config: Config, sources: Sequence[SourceConfig]
+) -> tuple[list[Examination], Finding, list[machine.ClockReading]]:
+    # Dead servers are waited for at the same time, not one after the other.
+    target_thread = _Thread(lambda: _visit(config.target.endpoint, read_target))
+    threads = [_Thread(partial(_visit_source, source)) for source in sources]
+    visits = {source.name: thread.result() for source, thread in zip(sources, threads, strict=True)}
+    target = target_thread.result()
+    names, names_finding = _assign(sources, visits)
+    examinations = [_examine_source(source, visits[source.name]) for source in sources]
+    examinations.append(_examine_target(config, target, visits, names))
+    clocks = [target.clock, *(visit.clock for visit in visits.values())]
+    return examinations, names_finding, [clock for clock in clocks if clock is not None]
 
 
-def _read_target(config: Config) -> _Target | PgreplError:
-    endpoint = config.target.endpoint
+class _Thread(threading.Thread, Generic[T]):
+    """Calls a function; a daemon, so that Ctrl-C need not wait for a dead server."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        super().__init__(daemon=True)
+        self._function = function
+        self._results: list[T] = []
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._results.append(self._function())
+        except BaseException as exc:  # noqa: BLE001  raised again by result()
+            self._error = exc
+
+    def result(self) -> T:
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+
+def _visit(endpoint: Endpoint, read: Callable[[Connection], F]) -> _Visit[F]:
+    """Go to a database and read it; whatever stands in the way becomes a finding."""
     try:
-        with connect(endpoint, _STAGE) as connection, translated(endpoint, "cannot examine"):
-            clock = _read_clock(endpoint, connection)
-            return _Target(read_target(connection), clock)
+        connection = connect(endpoint, _STAGE)
     except PgreplError as exc:
-        return exc
+        return _Visit((_failure("reachable", exc),))
+    with connection:
+        info = connection.info
+        way = endpoint.dsn.for_another_user(host=info.host, port=info.port, dbname=info.dbname)
+        reachable = Finding.ok("reachable", str(endpoint.dsn))
+        if info.server_version < MINIMUM_VERSION:
+            # What the checks ask for may not even exist there.
+            return _Visit((reachable, check_version(info.server_version)), way)
+        try:
+            with translated(endpoint, "cannot examine"):
+                clock = _read_clock(endpoint, connection)
+                return _Visit((reachable,), way, clock, read(connection))
+        except PgreplError as exc:
+            return _Visit((reachable, _failure("readable", exc)), way)
+
+
+def _visit_source(source: SourceConfig) -> _Visit[_Reading]:
+    def read(connection: Connection) -> _Reading:
+        facts = read_source(connection, source)
+        probe = probe_plugin(connection) if is_probe_possible(facts) else None
+        is_blocked = probe is not None and probe.state is PluginState.BLOCKED
+        return _Reading(facts, probe, read_writers(connection) if is_blocked else [])
+
+    return _visit(source.endpoint, read)
+
+
+def _failure(check: str, error: PgreplError) -> Finding:
+    return Finding(
+        check, Status.FAILURE, error.message, Remedy(then=error.hint) if error.hint else None
+    )
 
 
 def _read_clock(endpoint: Endpoint, connection: Connection) -> machine.ClockReading:
@@ -111,50 +160,47 @@ def _read_clock(endpoint: Endpoint, connection: Connection) -> machine.ClockRead
     return machine.ClockReading(str(endpoint), server, before, datetime.now(UTC))
 
 
-def _assign(read: Mapping[str, _Source]) -> tuple[Mapping[tuple[str, str], str], Finding]:
+def _assign(
+    sources: Sequence[SourceConfig], visits: Mapping[str, _Visit[_Reading]]
+) -> tuple[Mapping[tuple[str, str], str] | None, Finding]:
     """Name the target schemas, now that the sources' schemas are known."""
+    read = [(s, visit.facts.facts) for s in sources if (visit := visits[s.name]).facts is not None]
     try:
         names = assign_target_schemas(
-            (name, source.facts.server.dbname, source.config.schema, source.facts.schemas)
-            for name, source in read.items()
+            (source.name, facts.server.dbname, source.schema, facts.schemas)
+            for source, facts in read
         )
     except NameClashError as exc:
         remedy = Remedy(then='set another schema = "..." for one of them in pgrepl.toml')
-        return {}, Finding("target-schemas", Status.FAILURE, str(exc), remedy)
+        return None, Finding("target-schemas", Status.FAILURE, str(exc), remedy)
+    if len(read) < len(sources):
+        unread = "cannot be told before all sources can be read"
+        return None, Finding.skipped("target-schemas", unread)
     return names, Finding.ok("target-schemas", f"{counted(len(names), 'schema')}, no clash")
 
 
-def _examine_source(source: SourceConfig, result: _Source | PgreplError) -> Examination:
-    if isinstance(result, PgreplError):
-        return _unreachable(Area.SOURCE, source.name, source.dsn, result)
-    findings = (
-        Finding.ok("reachable", str(source.dsn)),
-        *check_server(source, result.facts, result.probe, result.writers),
-        *check_tables(result.facts),
-    )
-    return Examination(Area.SOURCE, source.name, findings, source.dsn.for_another_user())
+def _examine_source(source: SourceConfig, visit: _Visit[_Reading]) -> Examination:
+    findings = list(visit.findings)
+    if visit.facts is not None:
+        reading = visit.facts
+        findings += check_server(source, reading.facts, reading.probe, reading.writers)
+        findings += check_tables(reading.facts)
+    return Examination(Area.SOURCE, source.name, tuple(findings), visit.psql_conninfo)
 
 
 def _examine_target(
     config: Config,
-    result: _Target | PgreplError,
-    read: Mapping[str, _Source],
-    names: Mapping[tuple[str, str], str],
+    visit: _Visit[TargetFacts],
+    sources: Mapping[str, _Visit[_Reading]],
+    names: Mapping[tuple[str, str], str] | None,
 ) -> Examination:
-    dsn = config.target.dsn
-    if isinstance(result, PgreplError):
-        return _unreachable(Area.TARGET, "target", dsn, result)
-    findings = check_target(
-        result.facts,
-        {name: source.facts for name, source in read.items()},
-        origins=[source.origin for source in config.sources.values()],
-        target_schemas=names,
-    )
-    reachable = Finding.ok("reachable", str(dsn))
-    return Examination(Area.TARGET, "target", (reachable, *findings), dsn.for_another_user())
-
-
-def _unreachable(area: Area, name: str, dsn: Dsn, error: PgreplError) -> Examination:
-    remedy = Remedy(then=error.hint) if error.hint else None
-    finding = Finding("reachable", Status.FAILURE, error.message, remedy)
-    return Examination(area, name, (finding,), dsn.for_another_user())
+    findings = list(visit.findings)
+    if visit.facts is not None:
+        read = {name: v.facts.facts for name, v in sources.items() if v.facts is not None}
+        findings += check_target(
+            visit.facts,
+            read if len(read) == len(sources) else None,
+            origins=[source.origin for source in config.sources.values()],
+            target_schemas=names,
+        )
+    return Examination(Area.TARGET, "target", tuple(findings), visit.psql_conninfo)

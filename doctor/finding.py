@@ -12,7 +12,7 @@ __all__ = ["Area", "Examination", "Finding", "Remedy", "Status", "counted", "exi
 
 
 class Area(Enum):
-    """What was examined; the value of a failure there is the exit code."""
+    """What was examined."""
 
     SOURCE = "source"
     TARGET = "target"

@@ -6,12 +6,14 @@ import json
 import logging
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -119,27 +121,30 @@ def _last_error(log: str) -> str:
     return (named or lines or ["it said nothing"])[-1][:300]
 
 
+@dataclass(frozen=True, slots=True)
 class ClockReading:
-    """A server's clock beside ours, read around the same moment."""
+    """A server's clock beside ours."""
 
-    def __init__(self, name: str, server: datetime, before: datetime, after: datetime) -> None:
-        """``before`` and ``after`` are our own times around the query."""
-        self.name = name
-        ours = before + (after - before) / 2
-        #: How far the server's clock is ahead; what the query took cannot be held against it.
-        self.ahead = server - ours
-        self.uncertainty = (after - before) / 2
+    name: str
+    server: datetime
+    #: Our own times around the query.
+    before: datetime
+    after: datetime
+
+    @property
+    def ahead(self) -> timedelta:
+        """How far the server's clock is ahead of ours."""
+        return self.server - self.before - (self.after - self.before) / 2
 
     @property
     def is_off(self) -> bool:
-        """Whether the clocks differ for certain by more than the tolerance."""
-        return abs(self.ahead) - self.uncertainty > CLOCK_TOLERANCE
+        """Whether the clocks differ by more than the query's own time explains."""
+        return abs(self.ahead) - (self.after - self.before) / 2 > CLOCK_TOLERANCE
 
 
-def check_clocks(readings: list[ClockReading]) -> Finding:
+def check_clocks(readings: Sequence[ClockReading]) -> Finding:
     """Lag in seconds and the progress table compare clocks of different machines."""
-    off = [f"{reading.name} by {reading.ahead.total_seconds():+.1f} s" for reading in readings]
-    off = [text for text, reading in zip(off, readings, strict=True) if reading.is_off]
+    off = [f"{r.name} by {r.ahead.total_seconds():+.1f} s" for r in readings if r.is_off]
     if not off:
         return Finding.ok("clock", "agrees with the clocks of the servers")
     return Finding(
@@ -155,11 +160,15 @@ def check_config_file(config: Config) -> Finding:
     """A password in the file is for nobody else."""
     dsns = [config.target.dsn, *(source.dsn for source in config.sources.values())]
     mode = stat.S_IMODE(os.stat(config.path).st_mode)  # noqa: PTH116  follows links on purpose
-    if not any(dsn.has_password for dsn in dsns) or not mode & (stat.S_IRGRP | stat.S_IROTH):
+    has_secret = any(dsn.has_password for dsn in dsns) or bool(config.spark.secret_conf())
+    if not has_secret or not mode & (stat.S_IRGRP | stat.S_IROTH):
         return Finding.ok("config-file", f"{config.path}")
     return Finding(
         "config-file",
         Status.WARNING,
         f"{config.path} holds a password and can be read by others",
-        Remedy(shell=(f"chmod 600 {config.path}",), then="or keep the password in ~/.pgpass"),
+        Remedy(
+            shell=(f"chmod 600 {shlex.quote(str(config.path))}",),
+            then="or keep the password in ~/.pgpass",
+        ),
     )

@@ -36,12 +36,15 @@ def check_plugin_allowed(
     if not plugins.exists:
         return Finding.ok("plugin-allowed", "this server lets any output plugin run")
     names = split_list(plugins.value or "")
-    if PLUGIN in names or (
-        plugins.value is None and probe is not None and probe.state is not PluginState.NOT_ALLOWED
-    ):
-        return Finding.ok("plugin-allowed", f"the server allows {PLUGIN} to this role")
-    if plugins.value is None and probe is None and slot is not None:
+    # Where the plugin was tried the server has answered; the list only explains the answer.
+    if probe is not None:
+        is_allowed = probe.state is not PluginState.NOT_ALLOWED
+    elif plugins.value is None and slot is not None:
         return Finding.skipped("plugin-allowed", "cannot be tried while all slots are in use")
+    else:
+        is_allowed = PLUGIN in names
+    if is_allowed:
+        return Finding.ok("plugin-allowed", f"the server allows {PLUGIN} to this role")
     if any("," in name and PLUGIN in name for name in names):
         # This is what ALTER SYSTEM makes of a single quoted text.
         why = (
@@ -77,7 +80,7 @@ def check_plugin(server: SourceServer, probe: Probe | None) -> Finding:
             f"{PLUGIN} is not installed on the server: {probe.reason}",
             Remedy(
                 shell=(f"apt-get install postgresql-{major}-wal2json",),
-                then="the package is called wal2json_15 or wal2json on Red Hat systems",
+                then=f"the package is called wal2json_{major} or wal2json on Red Hat systems",
             ),
         )
     return Finding("plugin", Status.FAILURE, f"{PLUGIN} does not start: {probe.reason}")

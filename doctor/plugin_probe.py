@@ -64,7 +64,7 @@ def probe_plugin(connection: Connection) -> Probe:
     return Probe(PluginState.USABLE, has_text_numbers=_has_text_numbers(connection, slot))
 
 
-def _has_text_numbers(connection: Connection, slot: str) -> bool:
+def _has_text_numbers(connection: Connection, slot: str) -> bool | None:
     try:
         connection.execute(
             "select from pg_logical_slot_peek_changes(%s, null, 1,"
@@ -73,4 +73,6 @@ def _has_text_numbers(connection: Connection, slot: str) -> bool:
         )
     except errors.InvalidParameterValue:
         return False
+    except errors.QueryCanceled:
+        return None
     return True

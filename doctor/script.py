@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pgrepl.doctor.finding import Examination, Finding, Status
+from pgrepl.errors import ConfigError
 
 __all__ = ["psql_script"]
 
@@ -27,12 +28,21 @@ def _section(examination: Examination) -> Iterator[str]:
     yield f"\n-- {examination.title}"
     if any(finding.remedy and finding.remedy.sql for finding in failures):
         # Keep the user that psql was started with; go to this server and database.
-        quoted = (examination.psql_conninfo or "").replace("\\", "\\\\").replace("'", "''")
-        yield f"\\connect -reuse-previous=on '{quoted}'"
+        yield f"\\connect -reuse-previous=on {_argument(examination.psql_conninfo or '')}"
         # A remedy that waits for a lock makes everybody behind it wait too.
         yield "SET lock_timeout = '10s';"
     for finding in failures:
         yield from _commands(finding)
+
+
+def _argument(conninfo: str) -> str:
+    """Quote an argument of a psql command, as pg_dump does: like an identifier."""
+    if "\n" in conninfo or "\r" in conninfo:
+        raise ConfigError(
+            "psql cannot connect to a database whose name holds a line break",
+            hint="Run what pgrepl doctor --json prints by hand.",
+        )
+    return '"' + conninfo.replace('"', '""') + '"'
 
 
 def _commands(finding: Finding) -> Iterator[str]:

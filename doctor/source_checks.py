@@ -10,7 +10,7 @@ from pgrepl.config import SourceConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status
 from pgrepl.doctor.plugin_checks import check_plugin_and_writers
 from pgrepl.doctor.plugin_probe import PLUGIN, Probe
-from pgrepl.doctor.source_facts import SourceFacts, SourceServer, SourceSlot, Writer
+from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceServer, SourceSlot, Writer
 
 __all__ = ["MINIMUM_VERSION", "check_server", "check_version", "is_probe_possible"]
 
@@ -35,7 +35,7 @@ def check_server(
         check_wal_level(server),
         check_replication_privilege(server),
         check_slots(server, facts.slot),
-        check_wal_senders(server),
+        check_wal_senders(server, facts.slot),
         *check_plugin_and_writers(facts, probe, writers),
         check_slot(source.slot, server, facts.slot),
         check_wal_keep_size(server),
@@ -122,10 +122,10 @@ def check_slots(server: SourceServer, slot: SourceSlot | None) -> Finding:
     )
 
 
-def check_wal_senders(server: SourceServer) -> Finding:
-    """One for the receiver."""
+def check_wal_senders(server: SourceServer, slot: SourceSlot | None) -> Finding:
+    """One for the receiver, unless it has one already."""
     free = server.max_wal_senders - server.used_wal_senders
-    if free > 0:
+    if free > 0 or (slot is not None and slot.is_active):
         return Finding.ok("wal-senders", f"{free} of {server.max_wal_senders} WAL senders are free")
     return Finding(
         "wal-senders",
@@ -146,10 +146,11 @@ def check_slot(name: str, server: SourceServer, slot: SourceSlot | None) -> Find
         return Finding.ok("slot", f'slot "{name}" does not exist yet; basebackup makes it')
     drop = SQL("SELECT pg_drop_replication_slot({})").format(Literal(name))
     if slot.plugin != PLUGIN or slot.dbname != server.dbname:
+        what = f"plugin {slot.plugin}, database {slot.dbname}" if slot.plugin else "a physical slot"
         return Finding(
             "slot",
             Status.FAILURE,
-            f'slot "{name}" is somebody else\'s: plugin {slot.plugin}, database {slot.dbname}',
+            f'slot "{name}" is somebody else\'s: {what}',
             Remedy(then="set another slot name in pgrepl.toml"),
         )
     if slot.wal_status == "lost":
@@ -198,7 +199,7 @@ def check_wal_keep_size(server: SourceServer) -> Finding:
 
 def check_encoding(server: SourceServer) -> Finding:
     """Every encoding but SQL_ASCII says what its bytes mean."""
-    if server.encoding != "SQL_ASCII":
+    if server.encoding != SQL_ASCII:
         return Finding.ok("encoding", f"the database is in {server.encoding}")
     return Finding(
         "encoding",

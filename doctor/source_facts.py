@@ -10,11 +10,12 @@ from psycopg import errors
 from psycopg.rows import class_row, scalar_row
 
 from pgrepl.config import SourceConfig
-from pgrepl.naming import TableSelection
+from pgrepl.naming import TableSelection, shown_name
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
 __all__ = [
+    "SQL_ASCII",
     "PluginList",
     "SourceFacts",
     "SourceServer",
@@ -24,6 +25,10 @@ __all__ = [
     "read_source",
     "read_writers",
 ]
+
+
+#: The encoding that says nothing of what bytes mean.
+SQL_ASCII = "SQL_ASCII"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +83,16 @@ class SourceTable:
     @property
     def name(self) -> str:
         """The name for messages."""
-        return f"{self.schema}.{self.table}"
+        return shown_name(self.schema, self.table)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSlot:
     """A row of ``sql/source_slot.sql``."""
 
-    plugin: str
-    dbname: str
+    #: Both are None for a physical slot.
+    plugin: str | None
+    dbname: str | None
     is_active: bool
     wal_status: str | None
     held_bytes: int | None
@@ -124,24 +130,34 @@ class SourceFacts:
 
 def read_source(connection: Connection, source: SourceConfig) -> SourceFacts:
     """Read all facts about a source."""
-    tables = _read_tables(connection, source.selection)
-    schemas = sorted({table.schema for table in tables})
-    sequences = connection.execute(_query("source_sequences"), {"schemas": schemas}).fetchall()
-    with connection.cursor(row_factory=scalar_row) as cursor:
-        oids = [table.oid for table in tables]
-        extensions = cursor.execute(_query("source_extensions"), {"tables": oids}).fetchall()
     with connection.cursor(row_factory=class_row(SourceServer)) as cursor:
         (server,) = cursor.execute(_query("source_server")).fetchall()
     with connection.cursor(row_factory=class_row(SourceSlot)) as cursor:
         slot = cursor.execute(_query("source_slot"), {"slot": source.slot}).fetchone()
+    # Names in SQL_ASCII may be no text at all, and such a source is refused anyway.
+    tables = [] if server.encoding == SQL_ASCII else _read_tables(connection, source.selection)
+    oids = [table.oid for table in tables]
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        extensions = cursor.execute(_query("source_extensions"), {"tables": oids}).fetchall()
     return SourceFacts(
         server=server,
         plugins=_read_plugin_list(connection),
         tables=tables,
-        unreadable_sequences=[(schema, name) for schema, name in sequences],
+        unreadable_sequences=_read_closed_sequences(connection, tables),
         extensions=extensions,
         slot=slot,
     )
+
+
+def _read_closed_sequences(
+    connection: Connection, tables: Sequence[SourceTable]
+) -> Sequence[tuple[str, str]]:
+    given = {
+        "schemas": sorted({table.schema for table in tables}),
+        "tables": [table.oid for table in tables],
+    }
+    rows = connection.execute(_query("source_sequences"), given).fetchall()
+    return [(schema, name) for schema, name in rows]
 
 
 def read_writers(connection: Connection) -> Sequence[Writer]:

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from psycopg.sql import SQL, Composed, Identifier
 
 from pgrepl.doctor.finding import Finding, Remedy, Status, counted, listed
-from pgrepl.doctor.source_facts import SourceFacts, SourceTable
+from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceTable
+from pgrepl.naming import shown_name
 
 __all__ = ["check_tables"]
 
 
 def check_tables(facts: SourceFacts) -> list[Finding]:
     """Run every check of the replicated tables."""
+    if facts.server.encoding == SQL_ASCII:
+        return [Finding.skipped("tables", "cannot be read from a database in SQL_ASCII")]
     if not facts.tables:
         return [
             Finding(
@@ -41,19 +44,24 @@ def check_select_privilege(facts: SourceFacts) -> Finding:
     """The copy reads every table and every sequence."""
     closed = [table for table in facts.tables if not (table.may_use_schema and table.may_select)]
     objects = [table.name for table in closed]
-    objects += [f"{schema}.{name}" for schema, name in facts.unreadable_sequences]
+    objects += [shown_name(schema, name) for schema, name in facts.unreadable_sequences]
     if not objects:
         return Finding.ok("select-privilege", "every table and sequence can be read")
     role = Identifier(facts.server.role)
-    schemas = {table.schema for table in closed}
-    statements = []
-    for schema in sorted(schemas | {schema for schema, _ in facts.unreadable_sequences}):
-        place = Identifier(schema)
-        statements.append(SQL("GRANT USAGE ON SCHEMA {} TO {}").format(place, role))
-        statements += [
-            SQL("GRANT SELECT ON ALL {} IN SCHEMA {} TO {}").format(kind, place, role)
-            for kind in (SQL("TABLES"), SQL("SEQUENCES"))
-        ]
+    closed_schemas = {table.schema for table in closed if not table.may_use_schema}
+    statements = [
+        SQL("GRANT USAGE ON SCHEMA {} TO {}").format(Identifier(schema), role)
+        for schema in sorted(closed_schemas)
+    ]
+    # Table by table: a grant on the whole schema would open what was left out on purpose.
+    statements += [
+        SQL("GRANT SELECT ON {} TO {}").format(Identifier(table.schema, table.table), role)
+        for table in closed
+    ]
+    statements += [
+        SQL("GRANT SELECT ON SEQUENCE {} TO {}").format(Identifier(schema, name), role)
+        for schema, name in facts.unreadable_sequences
+    ]
     return Finding(
         "select-privilege",
         Status.FAILURE,
@@ -79,15 +87,15 @@ def check_row_security(facts: SourceFacts) -> Finding:
 
 def check_replica_identity(tables: Sequence[SourceTable]) -> Finding:
     """Without an identity, UPDATE and DELETE leave no trace in the stream; only INSERT does."""
-    reasons = {table.name: reason for table in tables if (reason := _lacks_identity(table))}
-    if not reasons:
+    lacking = [(table, reason) for table in tables if (reason := _lacks_identity(table))]
+    if not lacking:
         return Finding.ok("replica-identity", "UPDATE and DELETE of every table are in the stream")
-    objects = [f"{name} ({reason})" for name, reason in reasons.items()]
+    objects = [f"{table.name} ({reason})" for table, reason in lacking]
     return Finding(
         "replica-identity",
         Status.FAILURE,
         f"UPDATE and DELETE would vanish: {listed(objects)}",
-        Remedy.of(*(_give_identity(table) for table in tables if table.name in reasons)),
+        Remedy.of(*(_give_identity(table) for table, _ in lacking)),
         tuple(objects),
     )
 

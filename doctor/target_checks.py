@@ -11,24 +11,41 @@ from pgrepl.doctor.source_checks import check_version
 from pgrepl.doctor.source_facts import SourceFacts
 from pgrepl.doctor.target_facts import TargetFacts, TargetServer
 from pgrepl.errors import SchemaVersionError
-from pgrepl.migrations import check_version as check_schema_version
+from pgrepl.migrations import check_schema_version
+from pgrepl.naming import IDENTIFIER_BYTES
 
 __all__ = ["check_target"]
+
+#: From this version on origins are counted by a setting of their own.
+_OWN_ORIGIN_LIMIT = 180000
 
 
 def check_target(
     target: TargetFacts,
-    sources: Mapping[str, SourceFacts],
+    sources: Mapping[str, SourceFacts] | None,
     *,
     origins: Sequence[str],
-    target_schemas: Mapping[tuple[str, str], str],
+    target_schemas: Mapping[tuple[str, str], str] | None,
 ) -> list[Finding]:
     """Run every check of the target.
 
     ``sources`` are those that could be read, ``origins`` the names of all sources' origins, and
-    ``target_schemas`` where each (source, schema) goes.
+    ``target_schemas`` where each (source, schema) goes; both are None where a source that was
+    asked for could not be read.
     """
     server = target.server
+    if sources is None or target_schemas is None:
+        unread = "cannot be told before all sources can be read and their schemas have names"
+        about_sources = [
+            Finding.skipped(check, unread)
+            for check in ("existing-schemas", "extensions", "other-database")
+        ]
+    else:
+        about_sources = [
+            check_existing_schemas(target, target_schemas),
+            check_extensions(server, sources),
+            check_other_database(server, sources),
+        ]
     return [
         check_version(server.version_num),
         check_writable(server),
@@ -39,9 +56,7 @@ def check_target(
         check_target_encoding(server),
         check_origins(server, origins),
         check_replication_schema(target),
-        check_existing_schemas(target, target_schemas),
-        check_extensions(server, sources),
-        check_other_database(server, sources),
+        *about_sources,
     ]
 
 
@@ -128,10 +143,10 @@ def check_target_encoding(server: TargetServer) -> Finding:
         Status.FAILURE,
         f"the database is in {server.encoding}, which cannot hold every source's characters",
         Remedy.of(
-            SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'").format(
-                Identifier(f"{server.dbname}_utf8")
+            SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'").format(
+                Identifier(_with_suffix(server.dbname, "_utf8"))
             ),
-            then=f'name database "{server.dbname}_utf8" in the DSN of the target',
+            then=f'name database "{_with_suffix(server.dbname, "_utf8")}" in the DSN of the target',
         ),
     )
 
@@ -142,14 +157,18 @@ def check_origins(server: TargetServer, wanted: Sequence[str]) -> Finding:
     free = server.max_origins - len(server.origins)
     if len(missing) <= free:
         return Finding.ok("origins", f"{free} of {server.max_origins} replication origins are free")
-    setting = "max_active_replication_origins" if server.version_num >= 180000 else None  # noqa: PLR2004
+    setting = (
+        SQL("max_active_replication_origins")
+        if server.version_num >= _OWN_ORIGIN_LIMIT
+        else SQL("max_replication_slots")
+    )
     return Finding(
         "origins",
         Status.FAILURE,
         f"{len(missing)} more replication origins are needed, {max(free, 0)} are free",
         Remedy.of(
             SQL("ALTER SYSTEM SET {} = {}").format(
-                SQL("max_active_replication_origins") if setting else SQL("max_replication_slots"),
+                setting,
                 Literal(len(server.origins) + len(missing) + 10),
             ),
             then="restart the server",
@@ -162,7 +181,9 @@ def check_replication_schema(target: TargetFacts) -> Finding:
     try:
         check_schema_version(target.schema_version)
     except SchemaVersionError as exc:
-        rename = SQL("ALTER SCHEMA replication RENAME TO replication_old")
+        rename = SQL("ALTER SCHEMA replication RENAME TO {}").format(
+            Identifier(_free_name("replication", target.server.schemas))
+        )
         return Finding(
             "replication-schema",
             Status.FAILURE,
@@ -194,7 +215,7 @@ def check_existing_schemas(
         Remedy.of(
             *(
                 SQL("ALTER SCHEMA {} RENAME TO {}").format(
-                    Identifier(schema), Identifier(f"{schema[:59]}_old")
+                    Identifier(schema), Identifier(_free_name(schema, target.server.schemas))
                 )
                 for schema in foreign
             ),
@@ -212,24 +233,32 @@ def check_extensions(server: TargetServer, sources: Mapping[str, SourceFacts]) -
         return Finding.ok(
             "extensions", f"installed: {', '.join(needed)}" if needed else "none used"
         )
-    absent = [name for name in missing if name not in server.available_extensions]
-    shell = tuple(
-        f"apt-get install the package with {name}.control for PostgreSQL"
-        f" {server.version_num // 10000}"
-        for name in absent
-    )
+    here = [name for name in missing if name in server.available_extensions]
+    absent = [name for name in missing if name not in here]
+    statements = [
+        SQL("CREATE EXTENSION IF NOT EXISTS {} CASCADE").format(Identifier(name)) for name in here
+    ]
+    then = f"install the packages of {', '.join(absent)} on its machine" if absent else None
     return Finding(
         "extensions",
         Status.FAILURE,
         f"replicated tables need extensions that are missing: {listed(missing)}",
-        Remedy(
-            sql=tuple(
-                SQL("CREATE EXTENSION {}").format(Identifier(name)).as_string() for name in missing
-            ),
-            then=None if not shell else f"before that, on the target's machine: {'; '.join(shell)}",
-        ),
+        Remedy.of(*statements, then=then),
         tuple(missing),
     )
+
+
+def _free_name(schema: str, taken: Sequence[str]) -> str:
+    """Return a name for a schema that is to make room."""
+    endings = ("_old", *(f"_old{number}" for number in range(2, 1000)))
+    names = (_with_suffix(schema, ending) for ending in endings)
+    return next(name for name in names if name not in taken)
+
+
+def _with_suffix(name: str, suffix: str) -> str:
+    """Append to a name what PostgreSQL would cut off if the name were longer."""
+    room = IDENTIFIER_BYTES - len(suffix)
+    return name.encode()[:room].decode(errors="ignore") + suffix
 
 
 def check_other_database(server: TargetServer, sources: Mapping[str, SourceFacts]) -> Finding:

@@ -31,18 +31,18 @@ installed_servers() {
     done 2>/dev/null
 }
 
+# Spark takes the Java of JAVA_HOME, and only without it the one on PATH.
 java_major() {
-    for java in "${JAVA_HOME:+$JAVA_HOME/bin/java}" "$(command -v java || true)"; do
-        if [ -n "$java" ] && [ -x "$java" ]; then
-            "$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
-            return
-        fi
-    done
+    java=${JAVA_HOME:+$JAVA_HOME/bin/java}
+    [ -n "$java" ] || java=$(command -v java || true)
+    major=0
+    [ -z "$java" ] || major=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+    echo "${major:-0}"
 }
 
 # The first Python that is new enough and can make virtual environments.
 python_with_venv() {
-    for python in "${PYTHON:-python3}" python3.13 python3.12 python3.11 /usr/bin/python3; do
+    for python in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3}; do
         command -v "$python" >/dev/null || continue
         "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
             2>/dev/null && { command -v "$python"; return; }
@@ -102,18 +102,22 @@ without_main_cluster() {
     [ "$(id -u)" -eq 0 ] || as_root=sudo
     conf=/etc/postgresql-common/createcluster.d/pgrepl-setup.conf
     $as_root mkdir -p "$(dirname "$conf")"
+    trap '$as_root rm -f "$conf"' EXIT
     echo 'create_main_cluster = false' | $as_root tee "$conf" >/dev/null
     "$@"
     $as_root rm -f "$conf"
+    trap - EXIT
 }
 
 install_packages() {
     [ -n "$(server_with_wal2json)" ] || install_postgresql
-    [ "$(java_major || echo 0)" -ge 17 ] 2>/dev/null || install_java
+    [ "$(java_major)" -ge 17 ] || install_java
     [ -n "$(python_with_venv)" ] || install_python
 }
 
 install_java() {
+    [ -z "${JAVA_HOME:-}" ] || die "JAVA_HOME leads to no Java 17 or newer: $JAVA_HOME" \
+        "Unset it, or set it to another runtime; then: make setup"
     [ -n "$updated" ] || refresh_package_lists
     for package in openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless; do
         if can_install "$package"; then apt_install "$package"; return; fi
@@ -122,6 +126,7 @@ install_java() {
 }
 
 install_python() {
+    [ -z "${PYTHON:-}" ] || die "PYTHON is no Python 3.11 or newer with venv: $PYTHON"
     [ -n "$updated" ] || refresh_package_lists
     if /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
         ! can_install python3.11; then
@@ -134,11 +139,11 @@ install_python() {
 }
 
 explain_other_system() {
-    [ -n "$(server_with_wal2json)" ] && [ "$(java_major || echo 0)" -ge 17 ] 2>/dev/null &&
+    [ -n "$(server_with_wal2json)" ] && [ "$(java_major)" -ge 17 ] &&
         [ -n "$(python_with_venv)" ] && return
     die "this is neither Debian nor Ubuntu; please install what is missing:" \
         "PostgreSQL 15 or newer with wal2json: $(server_with_wal2json | sed 's/^/there, version /' | grep . || echo missing)" \
-        "Java 17 or newer: $(java_major | sed 's/^/version /' | grep . || echo missing)" \
+        "Java 17 or newer: $(java_major | sed 's/^0$/missing/; s/^[1-9]/version &/')" \
         "Python 3.11 or newer with venv: $(python_with_venv | grep . || echo missing)" \
         "On Fedora or Red Hat: dnf install postgresql-server postgresql-contrib wal2json java-17-openjdk-headless python3.11" \
         "With Homebrew: brew install postgresql@15 openjdk@17 python@3.12, and build wal2json from its source" \
@@ -150,11 +155,12 @@ explain_other_system() {
 checksum() { cksum | cut -d ' ' -f 1; }
 
 install_environment() {
-    wanted=$(cat requirements/dev.txt | checksum)
+    # Scripts in .venv name its folder, so that it does not survive a move.
+    wanted=$({ pwd; cat requirements/dev.txt; } | checksum)
     if [ "$(cat .venv/requirements.done 2>/dev/null)" != "$wanted" ]; then
         python=$(python_with_venv)
         say "making .venv with $("$python" --version) and the packages of requirements/dev.txt"
-        [ -x .venv/bin/python ] || "$python" -m venv .venv
+        "$python" -m venv --clear .venv
         .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements/dev.txt \
             2>.venv/pip.log || { cat .venv/pip.log >&2; die "pip could not install requirements/dev.txt"; }
         echo "$wanted" >.venv/requirements.done
@@ -162,7 +168,7 @@ install_environment() {
     fi
     # The editable install is a tree of links, so that type checkers see through it: it is made anew
     # when a file comes or goes.
-    wanted=$({ cat pyproject.toml; find $(package_folders) -name '*.py' -o -name '*.sql' | sort; } | checksum)
+    wanted=$({ pwd; cat pyproject.toml; find $(package_folders) -name '*.py' -o -name '*.sql' | sort; } | checksum)
     if [ "$(cat .venv/pgrepl.done 2>/dev/null)" != "$wanted" ]; then
         say "installing pgrepl itself into .venv, editable"
         rm -rf build

@@ -38,6 +38,9 @@ LOGICAL_DECODING: Mapping[str, str] = {
     "output_plugin_libraries": "pgoutput, test_decoding, wal2json",
 }
 
+#: Settings that older servers do not know, and do without.
+_NEWER = frozenset({"output_plugin_libraries"})
+
 # Nobody misses the data of a throwaway cluster after a power cut.
 _FAST = {
     "fsync": "off",
@@ -134,7 +137,7 @@ class Cluster:
         lines = [
             f"{name} = {_quote(value)}\n"
             for name, value in settings.items()
-            if name in self.binaries.settings
+            if name not in _NEWER or name in self.binaries.settings
         ]
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.writelines(lines)
@@ -265,4 +268,4 @@ def _free_port() -> int:
 
 
 def _quote(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

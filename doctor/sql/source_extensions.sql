@@ -18,12 +18,15 @@ needed (classid, objid) as (
      where d.classid in ('pg_attrdef'::regclass, 'pg_constraint'::regclass, 'pg_class'::regclass)
        and d.deptype in ('a', 'i')
      union
-    -- what those need in turn
+    -- what those need in turn, but not the other end of a foreign key to another table
     select d.refclassid, d.refobjid
       from needed n
       join pg_depend d on d.classid = n.classid and d.objid = n.objid
      where d.deptype in ('n', 'a', 'i')
        and d.refclassid <> 'pg_namespace'::regclass
+       and not exists (select from pg_class c
+                        where d.refclassid = 'pg_class'::regclass and c.oid = d.refobjid
+                          and c.relkind in ('r', 'p') and c.oid <> all (%(tables)s::oid[]))
 )
 select distinct m.extension
   from needed

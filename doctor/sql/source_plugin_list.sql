@@ -8,5 +8,5 @@ select split_part(c.entry, '=', 2) as value
  where s.setrole in (0, r.oid)
    and s.setdatabase in (0, d.oid)
    and split_part(c.entry, '=', 1) = 'output_plugin_libraries'
- order by (s.setrole <> 0 and s.setdatabase <> 0) desc, s.setrole <> 0 desc
+ order by s.setrole <> 0 desc, s.setdatabase <> 0 desc
  limit 1

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from pathlib import Path
+
 import pytest
 
 from pgrepl.config import SparkConfig
-from pgrepl.doctor import Status
+from pgrepl.doctor import Finding, Status
 from pgrepl.doctor.machine import SparkProbe
 
 
@@ -39,3 +43,20 @@ def test_workers_that_run_another_python_are_found_out(tmp_path, monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", str(bare))
     finding = SparkProbe(SparkConfig()).finding()
     assert finding.status is Status.FAILURE
+
+
+def test_secret_settings_reach_spark_but_not_the_list_of_processes():
+    secret = "s3cr3t \\ : =ü"
+    probe = SparkProbe(SparkConfig(conf={"spark.some.password": secret}))
+    seen: set[str] = set()
+    outcome: list[Finding] = []
+    waiting = threading.Thread(target=lambda: outcome.append(probe.finding()))
+    waiting.start()
+    while waiting.is_alive():
+        for file in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                seen.add(file.read_bytes().decode(errors="replace"))
+    assert outcome[0].status is Status.OK, outcome[0].message
+    assert any("pgrepl.doctor.spark_job" in line for line in seen)
+    assert any("org.apache.spark" in line for line in seen)
+    assert not any("s3cr3t" in line for line in seen)

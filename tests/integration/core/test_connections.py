@@ -115,21 +115,45 @@ def test_port_where_nothing_listens_says_so():
     assert caught.value.retry is Retry.TIMED
 
 
-def test_wrong_password_is_no_reason_to_try_again_and_is_not_shown(source: Database):
-    role = f"{source.name}_role"
-    source.execute(f"create role {role} login password 'right'")
-    dsn = source.dsn(host="127.0.0.1", user=role, password="wr0ng")
+@pytest.fixture
+def role(source: Database) -> Iterator[str]:
+    name = f"{source.name}_role"
+    source.execute(f"create role {name} login password 'right'")
+    yield name
+    source.execute(f"drop role {name}")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message", "hint"),
+    [
+        ({"password": "wr0ng"}, "password authentication failed", "pgpass"),
+        ({}, "no password supplied", "pgpass"),
+        ({"password": "right", "dbname": "nosuch"}, '"nosuch"', "dbname"),
+        ({"host": "", "dbname": "nosuch"}, '"nosuch"', "dbname"),
+        ({"host": "", "user": "nobody_here"}, '"nobody_here"', "user"),
+    ],
+    ids=["password", "no-password", "database", "database-trusted", "role-trusted"],
+)
+def test_server_that_refuses_us_says_why(source: Database, role, parameters, message, hint):
+    given = {"host": "127.0.0.1", "user": role, **parameters}
+    if not given["host"]:
+        given["host"] = str(source.cluster.socket_dir)
+    dbname = given.pop("dbname", source.name)
     with pytest.raises(SourceError) as caught:
-        connect(source_at(dsn), "test")
-    source.execute(f"drop role {role}")
+        connect(source_at(source.cluster.dsn(dbname, **given)), "test")
     assert caught.value.retry is Retry.MANUAL
-    assert "pgpass" in (caught.value.hint or "")
+    assert message in caught.value.message
+    assert hint in (caught.value.hint or "")
     assert "wr0ng" not in f"{caught.value.message} {caught.value.hint}"
 
 
-def test_missing_database_names_it(source: Database):
-    with pytest.raises(SourceError, match='database "nosuch" does not exist'):
-        connect(source_at(source.cluster.dsn("nosuch")), "test")
+def test_role_whose_connections_are_all_taken_is_tried_again(source: Database, role):
+    source.execute(f"alter role {role} connection limit 1")
+    dsn = source.dsn(host="127.0.0.1", user=role, password="right")
+    with connect(source_at(dsn), "test"), pytest.raises(SourceUnavailable) as caught:
+        connect(source_at(dsn), "test")
+    assert "too many connections" in caught.value.message
+    assert "CONNECTION LIMIT" in (caught.value.hint or "")
 
 
 def error_of(target: Database, statement: str) -> TargetError:

@@ -7,11 +7,26 @@ import subprocess
 
 import pytest
 
-from tests.support.program import run_pgrepl
+from tests.support.database import Database
+from tests.support.program import run_pgrepl, write_config
 
 
 def doctor(patient, *arguments, **options):
     return run_pgrepl("doctor", "--no-spark", "--config", patient.config, *arguments, **options)
+
+
+def run_psql(cluster, script):
+    psql = subprocess.run(
+        [
+            cluster.binaries.program("psql"),
+            *("-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", cluster.dsn()),
+        ],
+        input=script,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (psql.returncode, psql.stderr) == (0, "")
 
 
 @pytest.fixture
@@ -62,17 +77,7 @@ def test_json_holds_every_finding_with_its_remedy(unprepared):
 def test_script_of_doctor_mends_everything_when_psql_runs_it(unprepared):
     script = doctor(unprepared, "--sql")
     assert script.returncode == 20
-    psql = subprocess.run(
-        [
-            unprepared.source.cluster.binaries.program("psql"),
-            *("-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", unprepared.source.cluster.dsn()),
-        ],
-        input=script.stdout,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (psql.returncode, psql.stderr) == (0, "")
+    run_psql(unprepared.source.cluster, script.stdout)
     unprepared.source.cluster.restart()
     assert unprepared.failing() == set()
     assert "-- Nothing to mend." in doctor(unprepared, "--sql").stdout
@@ -120,3 +125,49 @@ def test_nothing_printed_anywhere_shows_a_password(patient):
     for form in ("--json", "--sql", "--verbose"):
         done = doctor(patient, form)
         assert "s3cr3t" not in done.stdout + done.stderr
+
+
+def test_script_goes_to_the_server_that_the_environment_names(patient, tmp_path):
+    # psql would take host and port of the source for the target, whose DSN names neither.
+    cluster = patient.target.cluster
+    patient.source.execute(
+        "create table keyless (a int)", f"grant select on keyless to {patient.role}"
+    )
+    patient.target.execute(f"revoke create on database {patient.target.name} from {patient.role}")
+    config = write_config(
+        tmp_path / "env.toml",
+        f"dbname={patient.target.name} user={patient.role}",
+        {"shop": patient.source.dsn(user=patient.role)},
+    )
+    env = {"PGHOST": str(cluster.socket_dir), "PGPORT": str(cluster.port)}
+    arguments = ("doctor", "--no-spark", "--config", config)
+    script = run_pgrepl(*arguments, "--sql", env=env)
+    run_psql(patient.source.cluster, script.stdout)
+    assert run_pgrepl(*arguments, env=env).returncode == 0
+
+
+def test_script_reaches_a_database_of_any_name(source_cluster, target, tmp_path):
+    odd = Database(source_cluster, 'it\'s "odd" \\ = db')
+    source_cluster.create_database(odd.name)
+    odd.execute("create table keyless (a int)")
+    config = write_config(tmp_path / "odd.toml", target.dsn(), {"odd": odd.dsn()})
+    arguments = ("doctor", "--no-spark", "--config", config)
+    script = run_pgrepl(*arguments, "--sql")
+    run_psql(source_cluster, script.stdout)
+    report = json.loads(run_pgrepl(*arguments, "--json").stdout)
+    odd.drop()
+    assert report["exit_code"] == 0, report
+
+
+def test_names_cannot_play_with_the_terminal_or_the_lines(patient):
+    patient.source.execute('create table "\x1b]0;title\x07\nfailure" (a int)')
+    done = doctor(patient)
+    assert "\x1b" not in done.stdout
+    lines = done.stdout.splitlines()
+    assert all(
+        line.startswith(("ok", "warning", "failure  s", "skipped", " ")) for line in lines[:-1]
+    )
+
+
+def test_json_and_sql_exclude_each_other(patient):
+    assert doctor(patient, "--json", "--sql").returncode == 2

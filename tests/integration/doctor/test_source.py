@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from contextlib import contextmanager
 
 import psycopg
@@ -10,6 +11,7 @@ import pytest
 from pgrepl.doctor import Area, Status
 from pgrepl.throwaway import Cluster
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
+from tests.support.waiting import wait_until
 
 SOURCE = Area.SOURCE
 
@@ -102,7 +104,9 @@ def test_row_security_that_hides_rows(patient):
 def test_table_whose_updates_would_vanish(patient, statements, reason, remedy):
     patient.source.execute(*(s.format(t='"odd Table"') for s in statements))
     patient.source.execute(f"grant select on all tables in schema public to {patient.role}")
-    broken = assert_broken_then_mended(patient, "replica-identity", f"public.odd Table ({reason})")
+    broken = assert_broken_then_mended(
+        patient, "replica-identity", f'public."odd Table" ({reason})'
+    )
     assert broken.remedy is not None
     assert broken.remedy.sql == (f'ALTER TABLE "public"."odd Table" REPLICA IDENTITY {remedy}',)
 
@@ -137,11 +141,75 @@ def test_patterns_that_match_nothing(patient):
     assert (finding.status, "no table matches" in finding.message) == (Status.FAILURE, True)
 
 
-def test_tables_of_extensions_and_of_excluded_patterns_are_left_alone(patient):
-    patient.source.execute("create table scratch (a int)")
+def test_tables_of_excluded_patterns_are_left_alone_with_their_sequences(patient):
+    patient.source.execute("create table scratch (a serial)")
     assert patient.failing() == {"replica-identity", "select-privilege"}
     patient.source_options = 'exclude = ["public.scratch"]\n'
     assert patient.failing() == set()
+
+
+def test_tables_of_extensions_are_left_alone(patient):
+    patient.source.execute("create table member (a int)")
+    assert patient.failing() == {"replica-identity", "select-privilege"}
+    patient.source.execute("create extension hstore", "alter extension hstore add table member")
+    assert patient.failing() == set()
+
+
+def test_remedy_opens_no_table_that_was_left_out(patient):
+    patient.source.execute(
+        "create table salary (a int)", "create table open_to_all (a int primary key)"
+    )
+    patient.source_options = 'exclude = ["public.salary"]\n'
+    assert_broken_then_mended(patient, "select-privilege", "open_to_all")
+    may_read = f"select has_table_privilege('{patient.role}', 'salary', 'select')"
+    assert patient.source.value(may_read) is False
+
+
+def test_names_that_look_alike_are_told_apart(patient):
+    patient.source.execute(
+        'create schema "a.b"',
+        "create schema a",
+        'create table "a.b".c (x int)',
+        'create table a."b.c" (x int primary key)',
+        'alter table a."b.c" replica identity full',
+        f'grant usage on schema "a.b", a to {patient.role}',
+        f'grant select on "a.b".c, a."b.c" to {patient.role}',
+    )
+    broken = assert_broken_then_mended(patient, "replica-identity", '"a.b".c (no primary key)')
+    assert broken.remedy is not None
+    assert broken.remedy.sql == ('ALTER TABLE "a.b"."c" REPLICA IDENTITY FULL',)
+
+
+def test_question_that_the_server_refuses_is_a_finding_of_its_own(admit):
+    patient = admit(source_settings=LOGICAL_DECODING)
+    patient.source.execute("revoke execute on function pg_control_system() from public")
+    finding = patient.finding(SOURCE, "readable")
+    assert (finding.status, "pg_control_system" in finding.message) == (Status.FAILURE, True)
+    assert patient.finding(SOURCE, "reachable").status is Status.OK
+
+
+def test_physical_slot_of_our_name(patient):
+    patient.source_options = f"slot = '{patient.source.name}'\n"
+    patient.source.execute(f"select pg_create_physical_replication_slot('{patient.source.name}')")
+    finding = patient.finding(SOURCE, "slot")
+    patient.source.execute(f"select pg_drop_replication_slot('{patient.source.name}')")
+    assert (finding.status, "a physical slot" in finding.message) == (Status.FAILURE, True)
+
+
+def test_last_wal_sender_may_be_our_own(admit):
+    patient = admit(source_settings={**LOGICAL_DECODING, "max_wal_senders": "1"})
+    patient.source.execute("select pg_create_logical_replication_slot('pgrepl_shop', 'wal2json')")
+    program = patient.source.cluster.binaries.program("pg_recvlogical")
+    receiver = subprocess.Popen(
+        [program, "-d", patient.source.dsn(), "-S", "pgrepl_shop", "--start", "-f", "-"],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: "is in use" in patient.finding(SOURCE, "slot").message)
+        assert patient.failing() == set()
+    finally:
+        receiver.terminate()
+        receiver.wait()
 
 
 def test_large_objects_are_a_warning(patient):
@@ -199,6 +267,18 @@ def test_plugin_that_the_server_does_not_allow(patient, binaries, setting, may_r
     broken = assert_broken_then_mended(patient, "plugin-allowed", "output_plugin_libraries")
     assert ("single quoted text" in broken.message) is ("," in setting)
     assert patient.finding(SOURCE, "plugin").status is Status.OK
+
+
+def test_plugin_refused_by_the_setting_that_wins(patient, binaries):
+    if "output_plugin_libraries" not in binaries.settings:
+        pytest.skip("this server is older than 15.19 and lets any plugin run")
+    patient.source.execute(
+        "alter role all set output_plugin_libraries = pgoutput, wal2json",
+        f"alter database {patient.source.name} set output_plugin_libraries = pgoutput",
+    )
+    finding = patient.finding(SOURCE, "plugin-allowed")
+    patient.source.execute("alter role all reset output_plugin_libraries")
+    assert finding.status is Status.FAILURE
 
 
 def test_plugin_is_not_tried_where_it_is_not_allowed(patient, binaries):

@@ -83,7 +83,7 @@ def test_target_in_an_encoding_that_cannot_hold_every_character(patient):
     latin.drop()
     assert (finding.status, "LATIN1" in finding.message) == (Status.FAILURE, True)
     assert finding.remedy is not None
-    assert finding.remedy.sql[0].endswith("TEMPLATE template0 ENCODING 'UTF8'")
+    assert finding.remedy.sql[0].endswith("ENCODING 'UTF8' LOCALE 'C'")
 
 
 FEW_ORIGINS = {**LOGICAL_DECODING, "max_replication_slots": "1"}
@@ -166,3 +166,35 @@ def test_target_that_is_its_own_source(patient):
     patient.other_sources = {"loop": patient.target.dsn()}
     finding = patient.finding(TARGET, "other-database")
     assert (finding.status, "loop" in finding.message) == (Status.FAILURE, True)
+
+
+def test_extension_that_only_an_excluded_table_needs(patient):
+    patient.source.execute(
+        "create extension hstore",
+        "create table other (id int primary key, h hstore)",
+        "alter table thing add other_id int references other",
+    )
+    patient.source_options = 'exclude = ["public.other"]\n'
+    assert patient.finding(TARGET, "extensions").status is Status.OK
+
+
+def test_what_depends_on_sources_is_skipped_while_one_cannot_be_read(patient):
+    patient.other_sources = {"dead": "host=127.0.0.1 port=1 dbname=dead"}
+    for check in ("existing-schemas", "extensions", "other-database"):
+        assert patient.finding(TARGET, check).status is Status.SKIPPED
+    assert patient.finding(Area.HERE, "target-schemas").status is Status.SKIPPED
+
+
+def test_schema_makes_room_under_a_name_that_is_free(patient):
+    schema = f"{patient.source.name}_public"
+    patient.target.execute(f"create schema {schema}", f"create schema {schema}_old")
+    broken = assert_broken_then_mended(patient, "existing-schemas", schema)
+    assert broken.remedy is not None
+    assert broken.remedy.sql[0].endswith(f'"{schema}_old2"')
+
+
+def test_table_of_somebody_else_in_a_replication_schema(patient):
+    patient.target.execute(
+        "create schema replication", "create table replication.schema_version (v text)"
+    )
+    assert_broken_then_mended(patient, "replication-schema", "pgrepl did not make")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from pgrepl import __version__
 from pgrepl.cli.main import app
-from tests.support.program import run_pgrepl
+from tests.support.program import COMMAND, run_pgrepl
 
 README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
 
@@ -118,3 +119,36 @@ def test_error_is_one_json_line_when_the_log_is_json(tmp_path):
     entry = json.loads(done.stderr)
     assert (done.returncode, entry["exit_code"], entry["level"]) == (10, 10, "error")
     assert entry["hint"]
+
+
+def test_program_without_a_home_reads_the_file_it_is_given(tmp_path):
+    config = tmp_path / "pgrepl.toml"
+    config.write_text("[target]\ndsn='dbname=w'\n[sources.shop]\ndsn='dbname=a'\n")
+    done = subprocess.run(
+        [*COMMAND, "config", "check", "--config", config],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">/dev/full", "| head -c 1"])
+def test_output_that_nobody_takes_is_no_traceback(tmp_path, redirection):
+    config = tmp_path / "pgrepl.toml"
+    config.write_text("[target]\ndsn='dbname=w'\n[sources.shop]\ndsn='dbname=a'\n")
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" config show --config "$1" {redirection}', *COMMAND, config],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert "bug" not in done.stderr
+
+
+def test_pipe_is_no_configuration_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = run_pgrepl("config", "check", "--config", tmp_path / "pipe")
+    assert (done.returncode, "it is not a file" in done.stderr) == (10, True)

@@ -92,6 +92,21 @@ def test_every_option_is_read(load):
         (MINIMAL + "[relpay]", "relpay", 'did you mean "replay"?'),
         (MINIMAL + "tables = 'public.*'", "sources.shop.tables", "must be a list"),
         (MINIMAL + "tables = ['orders']", "sources.shop.tables", '"schema.table"'),
+        (MINIMAL + "tables = []", "sources.shop.tables", "must not be empty"),
+        (MINIMAL + "tables = ['pg_catalog.*']", "sources.shop.tables", "never replicated"),
+        (MINIMAL + 'tables = ["a\\u0000.b"]', "sources.shop.tables", "NUL"),
+        (MINIMAL + 'schema = "{schema}\\u0000"', "sources.shop.schema", "NUL"),
+        ("[target]\ndsn = 'dbname=w'", "sources", "there is none"),
+        (
+            MINIMAL + "[spark]\nconf = { 'spark.a.b' = '1', spark = { 'a.b' = '2' } }",
+            "spark.conf.spark.a.b",
+            "is set twice",
+        ),
+        (
+            MINIMAL + "tables = ['eu_x.*']\n[sources.b]\ndsn = 'dbname=shop_eu'\ntables = ['x.*']",
+            "sources.b.schema",
+            'schema "x" would become "shop_eu_x"',
+        ),
         (MINIMAL + "slot = 'My-Slot'", "sources.shop.slot", "cannot be a slot"),
         (MINIMAL + "schema = '{table}'", "sources.shop.schema", "none of {source}"),
         (MINIMAL + "schema = 'all'", "sources.shop.schema", "lacks {schema}"),
@@ -155,7 +170,14 @@ def test_template_without_schema_is_fine_for_one_schema(load):
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"[target", "not TOML"), (b"dsn = no quotes", "not TOML"), (b"\xff\xfe", "not UTF-8")],
+    [
+        (b"[target", "not TOML"),
+        (b"dsn = no quotes", "not TOML"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"a = " + b"[" * 3000, "monstrous"),
+        (b"a = " + b"1" * 5000, "monstrous"),
+    ],
+    ids=["section", "quotes", "encoding", "depth", "digits"],
 )
 def test_file_that_is_no_toml_is_refused(tmp_path, content, reason):
     path = tmp_path / "pgrepl.toml"
@@ -165,7 +187,7 @@ def test_file_that_is_no_toml_is_refused(tmp_path, content, reason):
 
 
 def test_file_that_cannot_be_read_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"cannot read .*: is a directory"):
+    with pytest.raises(ConfigError, match=r"cannot read .*: it is not a file"):
         load_config(tmp_path)
 
 
@@ -175,7 +197,7 @@ def test_unknown_source_is_a_usage_error_that_names_the_known_ones(load):
     assert caught.value.hint == "Sources there: shop."
 
 
-def test_places_are_looked_up_in_order(tmp_path):
+def test_places_are_looked_up_in_order(tmp_path, monkeypatch):
     places = [tmp_path / "given.toml"]
     places += [tmp_path / folder / "pgrepl.toml" for folder in ("cwd", "home/.config/pgrepl")]
     places += [tmp_path / "etc/pgrepl/pgrepl.toml"]
@@ -184,8 +206,9 @@ def test_places_are_looked_up_in_order(tmp_path):
         place.touch()
 
     def find(given):
-        folders = {name: tmp_path / name for name in ("cwd", "home", "etc")}
-        return find_config(given, **folders)
+        return find_config(given, home=str(tmp_path / "home"), etc=tmp_path / "etc").absolute()
+
+    monkeypatch.chdir(tmp_path / "cwd")
 
     assert find(places[0]) == places[0]
     for place, following in zip(places[1:], [*places[2:], None], strict=True):
@@ -199,4 +222,4 @@ def test_places_are_looked_up_in_order(tmp_path):
 def test_file_given_must_exist_even_when_others_do(tmp_path):
     (tmp_path / "pgrepl.toml").touch()
     with pytest.raises(ConfigError, match=r"missing\.toml does not exist"):
-        find_config(tmp_path / "missing.toml", cwd=tmp_path, home=tmp_path)
+        find_config(tmp_path / "missing.toml", home=str(tmp_path))

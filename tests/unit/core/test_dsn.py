@@ -20,7 +20,7 @@ def test_no_way_of_printing_a_dsn_shows_its_secret(text):
         str(dsn),
         repr(dsn),
         dsn.masked(),
-        dsn.for_another_user(),
+        dsn.for_another_user(host="db", port=1, dbname="d"),
         str(endpoint),
         repr(endpoint),
     ]
@@ -38,9 +38,10 @@ def test_dsn_prints_as_the_place_it_leads_to():
     assert str(dsn) == "host=db.example port=5433 dbname=shop user=pgrepl"
 
 
-def test_way_for_another_user_keeps_host_and_tls_but_not_the_user():
-    dsn = Dsn("postgresql://pgrepl:x@db:5433/shop?sslmode=require&options=-cwork_mem%3D1MB")
-    assert dsn.for_another_user() == "dbname=shop host=db port=5433 sslmode=require"
+def test_way_for_another_user_says_host_port_and_tls_but_not_the_user():
+    dsn = Dsn("postgresql://pgrepl:x@/shop?sslmode=require&options=-cwork_mem%3D1MB")
+    way = dsn.for_another_user(host="/run/postgresql", port=5433, dbname="shop")
+    assert way == "host=/run/postgresql port=5433 dbname=shop sslmode=require"
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,12 @@ def test_way_for_another_user_keeps_host_and_tls_but_not_the_user():
         (f"{SECRET} dbname=shop", "neither a libpq connection string nor a URI"),
         (f"postgres://u:p@{SECRET}@db/shop", "percent-encoded"),
         (f"postgres://[{SECRET}/shop", "neither a libpq connection string nor a URI"),
+        (f"postgresql://u:p/{SECRET}@db/shop", "percent-encoded"),
+        (f"postgresql://u:{SECRET}/x@db/shop", "percent-encoded"),
+        (f"dbname='postgresql://u:{SECRET}@db/shop'", "not another connection string"),
+        (f"password=two {SECRET}=1", "neither a libpq connection string nor a URI"),
+        (f"host=db\0 password={SECRET}", "neither a libpq connection string nor a URI"),
+        (f"host=db port={SECRET}", "the port is not a number"),
     ],
 )
 def test_text_that_is_no_dsn_is_refused_without_quoting_it(text, reason):

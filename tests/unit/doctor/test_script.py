@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status
 from pgrepl.doctor.script import psql_script
+from pgrepl.errors import ConfigError
 
 
 def script(*findings, conninfo="dbname=shop host=db"):
@@ -36,6 +39,6 @@ def test_table_name_with_line_breaks_cannot_leave_its_comment():
     assert statements == []
 
 
-def test_conninfo_is_quoted_for_psql():
-    text = script(failure(sql=("select 1",)), conninfo=r"dbname='it''s \'x\''")
-    assert r"\connect -reuse-previous=on 'dbname=''it''''s \\''x\\'''''" in text
+def test_database_whose_name_breaks_the_line_is_refused():
+    with pytest.raises(ConfigError, match="line break"):
+        script(failure(sql=("select 1",)), conninfo="dbname='a\n\\! ls'")
