@@ -3,7 +3,7 @@
 Both read the same WAL from copies of one slot, in turns, several rounds; the best round of each
 counts, because on a shared machine others only ever make a round slower. The goal is 0.8.
 
-    python bench/bench_receive.py [--transactions 100000] [--rounds 3] [--bindir DIR]
+    PYTHONPATH=. python bench/bench_receive.py [--transactions 100000] [--rounds 3] [--bindir DIR]
 """
 
 from __future__ import annotations
