@@ -37,7 +37,7 @@ type: setup
 	$(VENV_PYTHON) -m mypy --no-error-summary --check-untyped-defs tests bench
 
 bench: setup
-	for file in bench/bench_*.py; do $(VENV_PYTHON) "$$file" || exit 1; done
+	for file in bench/bench_*.py; do PYTHONPATH=. $(VENV_PYTHON) "$$file" || exit 1; done
 
 soak: setup
 	$(VENV_PYTHON) -m pytest tests/soak

@@ -57,10 +57,21 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
                 "schema": source.schema.text,
                 "tables": [pattern.text for pattern in source.selection.include],
                 "exclude": [pattern.text for pattern in source.selection.exclude],
+                **({"max_spool": _size(source.max_spool)} if source.max_spool else {}),
+                "special_floats": source.special_floats,
             }
             for source in config.sources.values()
         },
     }
+
+
+def _size(size_bytes: int) -> str:
+    """Print a size in the largest unit that shows it whole, as the file takes it."""
+    for unit in ("kB", "MB", "GB"):
+        size_bytes //= 1024
+        if size_bytes % 1024:
+            return f"{size_bytes}{unit}"
+    return f"{size_bytes // 1024}TB"
 
 
 def _print_section(path: str, values: dict[str, Any]) -> None:

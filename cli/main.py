@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from pgrepl import __version__
-from pgrepl.cli import basebackup, config, demo, doctor
+from pgrepl.cli import basebackup, config, demo, doctor, receive
 from pgrepl.cli.invocation import register
 from pgrepl.cli.output import is_terminal
 
@@ -50,6 +50,7 @@ def _root(
 register(app, demo.demo, example="pgrepl demo")
 register(app, doctor.doctor, example="pgrepl doctor shop --sql | psql -U postgres -d postgres")
 register(app, basebackup.basebackup, example="pgrepl basebackup shop --jobs 4")
+register(app, receive.receive, example="pgrepl receive shop")
 
 _config_app = typer.Typer(
     help="Check the configuration, or show it as pgrepl reads it.",

@@ -20,12 +20,14 @@ __all__ = [
     "BUCKET_COUNT",
     "CONSISTENCIES",
     "ON_ERRORS",
+    "SPECIAL_FLOATS",
     "Config",
     "Consistency",
     "OnError",
     "ReplayConfig",
     "SourceConfig",
     "SparkConfig",
+    "SpecialFloats",
     "TargetConfig",
 ]
 
@@ -37,8 +39,10 @@ _SECRET = re.compile(r"secret|password|token|access[.]?key|credential", re.IGNOR
 
 Consistency = Literal["shard", "batch"]
 OnError = Literal["park", "stop"]
+SpecialFloats = Literal["mark", "exact"]
 CONSISTENCIES: tuple[str, ...] = get_args(Consistency)
 ON_ERRORS: tuple[str, ...] = get_args(OnError)
+SPECIAL_FLOATS: tuple[str, ...] = get_args(SpecialFloats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,10 @@ class SourceConfig:
     slot: str
     schema: SchemaTemplate
     selection: TableSelection
+    #: Receiving pauses while the spool holds so many bytes of this source. None: no limit.
+    max_spool: int | None = None
+    #: What to do about NaN and Infinity, which wal2json before 2.6 prints as null.
+    special_floats: SpecialFloats = "mark"
 
     @property
     def endpoint(self) -> Endpoint:

@@ -17,12 +17,14 @@ from pgrepl.config import (
     BUCKET_COUNT,
     CONSISTENCIES,
     ON_ERRORS,
+    SPECIAL_FLOATS,
     Config,
     Consistency,
     OnError,
     ReplayConfig,
     SourceConfig,
     SparkConfig,
+    SpecialFloats,
     TargetConfig,
 )
 from pgrepl.dsn import Dsn
@@ -189,6 +191,8 @@ def _read_source(name: str, section: Section) -> SourceConfig:
             include=section.patterns("tables", default=("*.*",)),
             exclude=section.patterns("exclude", default=()),
         ),
+        max_spool=section.size("max_spool"),
+        special_floats=cast("SpecialFloats", section.choice("special_floats", SPECIAL_FLOATS)),
     )
 
 

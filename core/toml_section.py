@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +14,10 @@ from pgrepl.naming import TablePattern
 __all__ = ["Problems", "Section"]
 
 T = TypeVar("T")
+
+# PostgreSQL's own units and meaning: powers of 1024.
+_SIZE = re.compile(r"([1-9][0-9]{0,8})\s*(kB|MB|GB|TB)")
+_UNITS = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 class Problems:
@@ -96,6 +101,16 @@ class Section:
             self.problem(key, f"must lie between {low} and {high}, not {value}")
             return default
         return value
+
+    def size(self, key: str) -> int | None:
+        """Take a size such as ``"20GB"`` and return it in bytes; None when it is not there."""
+        text = self.text(key, default="0")
+        match = _SIZE.fullmatch(text.strip())
+        if match is not None:
+            return int(match[1]) * _UNITS[match[2]]
+        if text != "0":
+            self.problem(key, 'must be a size such as "20GB": a whole number and kB, MB, GB or TB')
+        return None
 
     def choice(self, key: str, choices: Sequence[str]) -> str:
         """Take one of a few words; the first is the default."""

@@ -1,3 +1,7 @@
-"""Stream a source's committed transactions into the spool on the target."""
+"""Receive committed transactions of a source into the spool, each exactly once."""
 
-__all__: list[str] = []
+from pgrepl.receiver.notify import Notifier
+from pgrepl.receiver.run import Receiver, Result
+from pgrepl.receiver.settings import ReceiverSettings
+
+__all__ = ["Notifier", "Receiver", "ReceiverSettings", "Result"]

@@ -1,0 +1,99 @@
+"""``pgrepl receive``."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.output import print_json
+from pgrepl.errors import DdlError, UsageError
+
+if TYPE_CHECKING:
+    from pgrepl.lsn import Lsn
+    from pgrepl.receiver import Receiver, Result
+
+__all__ = ["receive"]
+
+#: SIGTERM ends the program within a second.
+_STOP_S = 0.9
+
+
+def receive(
+    invocation: Invocation,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="Source to receive.", autocompletion=complete_source),
+    ],
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when all is received that is committed now.")
+    ] = False,
+    until_lsn: Annotated[
+        str | None,
+        typer.Option(
+            "--until-lsn",
+            metavar="LSN",
+            help="End when all is received that committed before this position.",
+        ),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON at the end.")] = False,
+) -> None:
+    """Stream committed transactions of a source into the spool on the target.
+
+    Runs until it is stopped by SIGTERM or Ctrl-C, which loses nothing, and reconnects by itself.
+    Exits 75 when another receiver of the source runs, 20 when the source cannot go on, and 50
+    when --once or --until-lsn is done but tables wait for a resync.
+    """
+    from pgrepl.receiver import Notifier, Receiver
+
+    config = invocation.load_config()
+    receiver = Receiver(config, config.source(source), notifier=Notifier(os.environ))
+    _stop_on_signals(receiver)
+    result = receiver.run(once=once, until=_parse_lsn(until_lsn))
+    if json_output:
+        print_json(asdict(result))
+    else:
+        typer.echo(
+            f"received up to {result.flushed}: {result.transaction_count} transactions,"
+            f" {result.change_count} changes, {result.segment_count} segments"
+        )
+    _report_resyncs(source, result)
+
+
+def _parse_lsn(text: str | None) -> Lsn | None:
+    from pgrepl.lsn import Lsn
+
+    try:
+        return None if text is None else Lsn.parse(text)
+    except ValueError as exc:
+        raise UsageError(f"--until-lsn: {exc}") from exc
+
+
+def _stop_on_signals(receiver: Receiver) -> None:
+    """End in good order; what takes too long, such as a server that does not answer, is left."""
+
+    def stop(*_: object) -> None:
+        receiver.stop()
+        signal.setitimer(signal.ITIMER_REAL, _STOP_S)
+
+    def leave(*_: object) -> None:
+        raise typer.Exit
+
+    signal.signal(signal.SIGALRM, leave)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def _report_resyncs(source: str, result: Result) -> None:
+    if result.resync_tables:
+        listed = " ".join(result.resync_tables)
+        raise DdlError(
+            f'source "{source}": tables that lost changes: {listed}',
+            hint="Mend the cause that replication.source_table names, then run:"
+            f" pgrepl resync {source} {listed}",
+        )

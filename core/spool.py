@@ -1,0 +1,96 @@
+r"""The spool format, which the receiver writes and the replayer reads.
+
+A **segment** is what one receiver commit put into ``replication.raw_messages``: a run of whole
+source transactions, numbered by ``seq``. Its rows are **parts**; the lines of one table always fall
+into one **bucket**. A payload is wal2json's lines, format 2, as the source printed them, joined by
+a newline, which JSON never holds raw. A begin line (``"action":"B"``, with the transaction's
+``lsn`` and ``nextlsn``) stands before the first line of each transaction, in every payload anew, so
+that each payload can be read alone; the lines after it are changes: I, U, D or T.
+
+A ``serial`` segment is one transaction with DDL (inserts into ``pgrepl.ddl_log``) or TRUNCATE. All
+its parts have bucket -1; read in order of ``part`` they are one stream. From the first DDL or
+TRUNCATE on that is the order of the source; before it, in a transaction too big for memory, only
+the lines of one table are sure to be in order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from pgrepl.config import BUCKET_COUNT
+from pgrepl.lsn import Lsn
+
+__all__ = [
+    "CHANNEL",
+    "DDL_TABLE",
+    "PAYLOAD_LIMIT",
+    "SERIAL_BUCKET",
+    "SegmentKind",
+    "SpoolPart",
+    "bucket_of",
+    "microseconds",
+    "split_payload",
+]
+
+SegmentKind = Literal["parallel", "serial"]
+
+#: The bucket of every part of a serial segment.
+SERIAL_BUCKET = -1
+
+#: Where the event triggers on the source write what DDL they saw.
+DDL_TABLE = ("pgrepl", "ddl_log")
+
+#: ``NOTIFY`` goes here after each commit, the source's name with it.
+CHANNEL = "pgrepl_spool"
+
+#: PostgreSQL holds no value of 1 GiB, and lz4 wants to have 1/255 more than that at hand.
+PAYLOAD_LIMIT = 1_069_000_000
+
+_MICROSECOND = timedelta(microseconds=1)
+_EPOCH = datetime.fromisoformat("2000-01-01 00:00:00+00:00")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolPart:
+    """One row of ``replication.raw_messages``, without its source."""
+
+    seq: int
+    bucket: int
+    part: int
+    kind: SegmentKind
+    first_lsn: Lsn
+    last_lsn: Lsn
+    #: Microseconds since 2000, as PostgreSQL stores a timestamp.
+    first_commit_at: int
+    last_commit_at: int
+    change_count: int
+    #: The payload in pieces; big lines are never copied together.
+    payload: Sequence[bytes]
+
+
+def bucket_of(db: str, schema: str, table: str) -> int:
+    """Return the bucket of a table; for a partition, ask with the name of its root.
+
+    >>> bucket_of("shop", "public", "orders")
+    22
+    """
+    digest = hashlib.md5(f"{db}/{schema}/{table}".encode(), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:4], "big") % BUCKET_COUNT
+
+
+def microseconds(timestamp: str) -> int:
+    """Return a timestamp that PostgreSQL printed as microseconds since 2000.
+
+    >>> microseconds("2000-01-01 00:00:01.5+00")
+    1500000
+    """
+    return (datetime.fromisoformat(timestamp) - _EPOCH) // _MICROSECOND
+
+
+def split_payload(payload: str) -> Iterable[str]:
+    """Return the lines of a payload."""
+    return payload.split("\n")

@@ -1,0 +1,70 @@
+"""What the receiver needs to know of an output plugin's messages, and no more.
+
+The lines go to the spool as they are; only the few facts below are read from them. Another plugin
+is another class of this shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+from pgrepl.lsn import Lsn
+
+__all__ = ["Action", "Plugin", "Transaction"]
+
+
+class Action(IntEnum):
+    """What a message is about."""
+
+    CHANGE = 0  # insert, update or delete of one row
+    TRUNCATE = 1  # of one table; a command that names several gives one message for each
+    BEGIN = 2
+    COMMIT = 3
+    MESSAGE = 4  # of pg_logical_emit_message, in a transaction or outside
+
+
+class Transaction(NamedTuple):
+    """What a begin message says of its transaction."""
+
+    commit_lsn: Lsn
+    end_lsn: Lsn
+    #: Microseconds since 2000.
+    commit_at: int
+
+
+class Plugin(Protocol):
+    """An output plugin."""
+
+    name: str
+    #: How many bytes of a message tell its action, and which action they tell.
+    prefix_bytes: int
+    actions: Mapping[bytes, Action]
+
+    def option_sets(self) -> Sequence[Mapping[str, str]]:
+        """Return options for ``START_REPLICATION``, the best first; old servers refuse some."""
+
+    def table_key(self, message: bytes) -> bytes:
+        """Cut out the bytes that name a change's table."""
+
+    def is_whole_key(self, key: bytes) -> bool:
+        """Whether no change of another table can have this key."""
+
+    def table_name(self, message: bytes, codec: str) -> tuple[str, str]:
+        """Decode schema and name of a change's table, in whatever characters they are."""
+
+    def is_insert(self, change: bytes) -> bool:
+        """Whether a change is an insert."""
+
+    def transaction(self, begin: bytes) -> Transaction:
+        """Decode a begin message."""
+
+    def is_end_of(self, begin: bytes, commit: bytes) -> bool:
+        """Whether a commit message ends the transaction that the begin message began."""
+
+    def lost_table(self, notice: str) -> str | None:
+        """Return the table of a warning that a change could not be sent, as ``schema"."table``."""
+
+    def special_value(self, notice: str) -> bytes | None:
+        """Return the float in a notice that the next change shows as null: NaN or Infinity."""

@@ -1,0 +1,44 @@
+"""How the receiver paces itself. The defaults are what the command uses; tests use smaller ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["ReceiverSettings"]
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverSettings:
+    """Sizes and times."""
+
+    #: A segment is written when it has so many bytes of lines. Bigger ones compress no better, and
+    #: a transaction that reaches it is written in parts.
+    segment_bytes: int = 4 * _MIB
+    #: Under steady load a segment waits so long for more transactions ...
+    gather_s: float = 0.2
+    #: ... and so long when nothing arrives: long enough not to commit each transaction of a burst.
+    quiet_s: float = 0.002
+    #: Reading stops while so much waits for the target, so that memory stays bounded.
+    in_flight_bytes: int = 16 * _MIB
+    #: How often the source hears from us; a quarter of its wal_sender_timeout if that is less.
+    status_s: float = 1.0
+    #: A source that says nothing for its own wal_sender_timeout and this longer is taken for dead.
+    silence_s: float = 10.0
+    #: How often the position moves on when the source has only other databases' traffic.
+    idle_position_s: float = 5.0
+    #: How often the log says how far we are.
+    report_s: float = 10.0
+    #: How often the size of the spool is looked up, and after how many bytes at the latest.
+    spool_check_s: float = 5.0
+    spool_check_bytes: int = 64 * _MIB
+    #: SIGTERM ends the receiver within a second; so long may the target take for a last commit.
+    stop_s: float = 0.6
+    #: Attempts to reconnect begin with the first and end with the second.
+    backoff_s: float = 0.2
+    backoff_limit_s: float = 30.0
+    #: With --once a server that does not answer is waited for so long.
+    once_patience_s: float = 60.0
+    #: So long an origin may be held by a receiver that just died before it counts as running.
+    predecessor_s: float = 2.0

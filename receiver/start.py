@@ -1,0 +1,115 @@
+"""May streaming begin here? Pure judgement over what source and target say.
+
+Each refusal protects from going on over a gap: PostgreSQL itself would begin to send from wherever
+its slot stands, and say so in its own log only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgrepl.errors import SourceError, SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.receiver.source import SourceFacts
+from pgrepl.receiver.target import Progress
+from pgrepl.source_state import SourceRow
+
+__all__ = ["Identity", "judge_start"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What ``IDENTIFY_SYSTEM`` says."""
+
+    system_identifier: int
+    timeline: int
+
+
+def judge_start(
+    *,
+    row: SourceRow,
+    origin: Lsn | None,
+    progress: Progress | None,
+    facts: SourceFacts,
+    identity: Identity,
+    plugin: str,
+) -> Lsn:
+    """Return where to begin.
+
+    Raises
+    ------
+    SourceError, SpoolError
+        when something may be missing between the target's position and what the slot sends.
+
+    """
+    _judge_source(row, facts, identity)
+    _judge_slot(row, facts, plugin)
+    start = _judge_target(row, origin, progress)
+    again = f"Copy it again: pgrepl drop {row.name}, then pgrepl basebackup {row.name}."
+    if facts.flush_lsn is not None and start > facts.flush_lsn:
+        raise SourceError(
+            f'source "{row.name}" stands at {facts.flush_lsn}, but was received up to {start}:'
+            " it was restored to the past",
+            hint=again,
+        )
+    confirmed = facts.confirmed_flush_lsn
+    if confirmed is not None and confirmed > start:
+        raise SourceError(
+            f'slot "{row.slot}" of source "{row.name}" was consumed up to {confirmed} by'
+            f" somebody else; the target has everything up to {start}, the rest is lost",
+            hint=again,
+        )
+    return start
+
+
+def _judge_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> None:
+    again = f"Copy it again: pgrepl drop {row.name}, then pgrepl basebackup {row.name}."
+    if identity.system_identifier != row.system_identifier:
+        raise SourceError(
+            f'source "{row.name}" is another server than the one that was copied:'
+            f" its system identifier is {identity.system_identifier},"
+            f" not {row.system_identifier}",
+            hint=f"Check the DSN. If the server was replaced, {again[0].lower()}{again[1:]}",
+        )
+    if facts.is_standby:
+        raise SourceError(
+            f'source "{row.name}" is a standby',
+            hint="Check the DSN: it must lead to the primary that was copied.",
+        )
+    if identity.timeline != row.timeline:
+        raise SourceError(
+            f'source "{row.name}" is on timeline {identity.timeline}, it was copied on'
+            f" {row.timeline}: it was restored or failed over, and may lack what was received",
+            hint=again,
+        )
+
+
+def _judge_slot(row: SourceRow, facts: SourceFacts, plugin: str) -> None:
+    again = f"Copy it again: pgrepl drop {row.name}, then pgrepl basebackup {row.name}."
+    where = f'slot "{row.slot}" of source "{row.name}"'
+    if facts.slot_plugin is None:
+        raise SourceError(f"{where} does not exist any more", hint=again)
+    if facts.slot_plugin != plugin or facts.slot_dbname != row.dbname:
+        raise SourceError(
+            f'{where} belongs to plugin "{facts.slot_plugin}" and database'
+            f' "{facts.slot_dbname}", not to "{plugin}" and "{row.dbname}"',
+            hint="Somebody made it anew. " + again,
+        )
+    if facts.wal_status == "lost":
+        raise SourceError(
+            f"{where} is lost: it fell behind max_slot_wal_keep_size, and the source removed"
+            " what it had not sent",
+            hint=again + " Raise max_slot_wal_keep_size.",
+        )
+
+
+def _judge_target(row: SourceRow, origin: Lsn | None, progress: Progress | None) -> Lsn:
+    recorded = row.consistent_point if progress is None else progress.received_lsn
+    if origin is None or origin != recorded:
+        raise SpoolError(
+            f'replication origin "{row.slot}" stands at {origin}, but the target recorded'
+            f" {recorded}: somebody moved one of them",
+            hint=f"Copy the source again: pgrepl drop {row.name},"
+            f" then pgrepl basebackup {row.name}.",
+        )
+    return origin

@@ -1,0 +1,135 @@
+r"""wal2json's format 2: one JSON object a message.
+
+Parsing each of them would cost more than everything else that the receiver does, so the few facts
+it needs are cut out of the bytes. That is exact, because inside a JSON text every quote follows a
+backslash: ``","table":"`` cannot stand in a name. Only where a name itself holds a backslash, and
+so may hold a quote, the names are parsed each time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from pgrepl.errors import SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.receiver.plugin import Action, Transaction
+from pgrepl.spool import microseconds
+
+__all__ = ["TEXT_NUMBERS", "Wal2Json", "encode_name"]
+
+#: wal2json 2.6 and later: numbers as text, so that NaN and Infinity arrive.
+TEXT_NUMBERS = "numeric-data-types-as-string"
+
+_OPTIONS = {
+    "format-version": "2",
+    "include-xids": "1",
+    "include-timestamp": "1",
+    "include-lsn": "1",
+    "include-origin": "1",
+    # Type names and defaults are not escaped by wal2json 2.5 and can break the JSON.
+    "include-types": "0",
+    # Other programs' messages may be large, or not even be text.
+    "add-msg-prefixes": "pgrepl",
+}
+
+_SCHEMA = b',"schema":"'
+_TABLE = b'","table":"'
+_NAMES = re.compile(rb',"schema":("(?:[^"\\]|\\.)*"),"table":("(?:[^"\\]|\\.)*")', re.DOTALL)
+_SCHEMA_BYTES = len(_SCHEMA)
+_TABLE_BYTES = len(_TABLE)
+# Before the schema stand the action, xid, time, origin and LSN: never less than this.
+_SCHEMA_FROM = 40
+
+_BEGIN = re.compile(
+    rb'\{"action":"B","xid":\d+,"timestamp":"([^"]+)","origin":\d+,'
+    rb'"lsn":"([0-9A-F]+/[0-9A-F]+)","nextlsn":"([0-9A-F]+/[0-9A-F]+)"\}'
+)
+_PREFIX = b'{"action":"%c"'
+
+_LOSS = re.compile(r'no (?:old )?tuple (?:identifier|data) for \w+ in table "(.*)"', re.DOTALL)
+_SPECIAL = "special value: "
+
+
+class Wal2Json:
+    """The plugin as the receiver sees it."""
+
+    name = "wal2json"
+    prefix_bytes = len(_PREFIX) - 1
+    actions: Mapping[bytes, Action] = {
+        _PREFIX % b"I": Action.CHANGE,
+        _PREFIX % b"U": Action.CHANGE,
+        _PREFIX % b"D": Action.CHANGE,
+        _PREFIX % b"T": Action.TRUNCATE,
+        _PREFIX % b"B": Action.BEGIN,
+        _PREFIX % b"C": Action.COMMIT,
+        _PREFIX % b"M": Action.MESSAGE,
+    }
+
+    def option_sets(self) -> Sequence[Mapping[str, str]]:
+        """Return the options, first with what wal2json 2.6 added."""
+        return ({**_OPTIONS, TEXT_NUMBERS: "1"}, _OPTIONS)
+
+    def table_key(self, message: bytes) -> bytes:
+        """Cut out schema and table as they stand there, up to the first quote of the table."""
+        start = message.find(_SCHEMA, _SCHEMA_FROM) + _SCHEMA_BYTES
+        return message[start : message.find(b'"', message.find(_TABLE, start) + _TABLE_BYTES)]
+
+    def is_whole_key(self, key: bytes) -> bool:
+        """Whether no change of another table can have this key."""
+        return b"\\" not in key and _TABLE in key
+
+    def table_name(self, message: bytes, codec: str) -> tuple[str, str]:
+        """Decode schema and table; not the whole message, which may be very big."""
+        match = _NAMES.match(message, message.find(_SCHEMA, _SCHEMA_FROM))
+        try:
+            if match is not None:
+                schema, table = (json.loads(part.decode(codec)) for part in match.groups())
+                return schema, table
+        except ValueError as exc:
+            raise SpoolError(_NAMELESS, hint=_PLUGIN_HINT) from exc
+        raise SpoolError(_NAMELESS, hint=_PLUGIN_HINT)
+
+    def is_insert(self, change: bytes) -> bool:
+        """Whether a change is an insert."""
+        return change.startswith(_PREFIX % b"I")
+
+    def transaction(self, begin: bytes) -> Transaction:
+        """Read position and time out of a begin message."""
+        match = _BEGIN.fullmatch(begin)
+        if match is None:
+            raise SpoolError(
+                "the source sent a begin message that cannot be read", hint=_PLUGIN_HINT
+            )
+        at, commit_lsn, end_lsn = (part.decode() for part in match.groups())
+        return Transaction(Lsn.parse(commit_lsn), Lsn.parse(end_lsn), microseconds(at))
+
+    def is_end_of(self, begin: bytes, commit: bytes) -> bool:
+        """Compare all but the action: both messages carry the same facts."""
+        return begin[self.prefix_bytes :] == commit[self.prefix_bytes :]
+
+    def lost_table(self, notice: str) -> str | None:
+        """Return the table of a warning that a change could not be sent, as ``schema"."table``.
+
+        wal2json does not escape the names, so that only a catalogue can split them with certainty.
+        """
+        match = _LOSS.fullmatch(notice)
+        return None if match is None else match[1]
+
+    def special_value(self, notice: str) -> bytes | None:
+        """Return the value in a notice that a float was not printed: NaN, Infinity, -Infinity."""
+        if not notice.startswith(_SPECIAL):
+            return None
+        value = notice.removeprefix(_SPECIAL)
+        # PostgreSQL prints no other; whatever it were, it must not become JSON unseen.
+        return value.encode() if value in {"NaN", "Infinity", "-Infinity"} else None
+
+
+_NAMELESS = "the source sent a change that names no table"
+_PLUGIN_HINT = "Is the plugin wal2json 2.4 or newer? Report it otherwise."
+
+
+def encode_name(name: str, codec: str) -> bytes:
+    """Print a name as the plugin does, quotes and all."""
+    return json.dumps(name, ensure_ascii=False).encode(codec)

@@ -1,0 +1,140 @@
+"""The receiver refuses to go on over a gap, and says what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def received(streaming):
+    """Return a source of which something was received."""
+    streaming.source.execute("insert into t values (1)")
+    streaming.receive_once()
+    streaming.source.execute("insert into t values (2)")
+    return streaming
+
+
+def refuse(streaming, code, *texts):
+    before = streaming.target.rows("select * from replication.receive_progress")
+    done = streaming.receive_once(code=code)
+    for text in (*texts, "hint: "):
+        assert text in done.stderr
+    assert streaming.target.rows("select * from replication.receive_progress") == before
+
+
+def test_source_that_was_never_copied_is_refused(streaming):
+    streaming.target.execute("delete from replication.source")
+    refuse(streaming, 30, "was never copied", "pgrepl basebackup shop")
+
+
+@pytest.mark.parametrize("state", ["creating", "copying"])
+def test_source_that_is_not_copied_yet_is_refused(streaming, state):
+    streaming.target.execute(f"update replication.source set state = '{state}'")
+    refuse(streaming, 30, f'is in state "{state}"', "pgrepl basebackup shop")
+
+
+def test_other_slot_in_the_configuration_is_refused(streaming):
+    streaming.write_config(slot="another")
+    refuse(streaming, 30, 'the configuration says "another"')
+
+
+def test_slot_that_was_dropped_is_refused(received):
+    received.source.execute(f"select pg_drop_replication_slot('{received.slot}')")
+    refuse(received, 20, "does not exist any more", "pgrepl basebackup shop")
+
+
+def test_slot_that_was_made_anew_is_refused(received):
+    received.source.execute(
+        f"select pg_drop_replication_slot('{received.slot}')",
+        f"select pg_create_logical_replication_slot('{received.slot}', 'wal2json')",
+    )
+    refuse(received, 20, "was consumed up to", "pgrepl basebackup shop")
+
+
+def test_slot_of_another_plugin_is_refused(received):
+    received.source.execute(
+        f"select pg_drop_replication_slot('{received.slot}')",
+        f"select pg_create_logical_replication_slot('{received.slot}', 'test_decoding')",
+    )
+    refuse(received, 20, 'belongs to plugin "test_decoding"')
+
+
+def test_slot_that_somebody_else_consumed_is_refused(received):
+    received.source.execute(
+        f"select count(*) from pg_logical_slot_get_changes('{received.slot}', null, null)"
+    )
+    refuse(received, 20, "was consumed up to", "by somebody else")
+
+
+def test_slot_that_lost_its_wal_ends_the_receiver(stream_alone):
+    streaming = stream_alone({"max_slot_wal_keep_size": "1MB", "min_wal_size": "32MB"})
+    source = streaming.source
+    source.execute("create table filler (x text)")
+    for _ in range(4):
+        source.execute(
+            "insert into filler select repeat('x', 1000) from generate_series(1, 10000)",
+            "select pg_switch_wal()",
+            "checkpoint",
+        )
+    assert streaming.source.value("select wal_status from pg_replication_slots") == "lost"
+    refuse(streaming, 20, "is lost", "max_slot_wal_keep_size")
+
+
+def test_another_server_is_refused(received):
+    received.target.execute("update replication.source set system_identifier = 1")
+    refuse(received, 20, "is another server")
+
+
+def test_another_timeline_is_refused(received):
+    received.target.execute("update replication.source set timeline = 7")
+    refuse(received, 20, "is on timeline 1, it was copied on 7")
+
+
+def test_source_restored_to_the_past_is_refused(received):
+    received.target.execute(
+        f"select pg_replication_origin_advance('{received.slot}', 'FF/0')",
+        "update replication.receive_progress set received_lsn = 'FF/0'",
+    )
+    refuse(received, 20, "restored to the past")
+
+
+def test_origin_that_somebody_moved_is_refused(received):
+    received.target.execute(f"select pg_replication_origin_advance('{received.slot}', 'FF/0')")
+    refuse(received, 40, "somebody moved one of them")
+
+
+def test_origin_that_is_gone_is_refused(received):
+    received.target.execute(f"select pg_replication_origin_drop('{received.slot}')")
+    refuse(received, 30, "is gone from the target")
+
+
+def test_second_receiver_of_a_source_exits_75_and_touches_nothing(streaming):
+    with streaming.start() as receiver:
+        receiver.wait_streaming()
+        done = streaming.receive_once(code=75)
+        assert "another receiver" in done.stderr
+        streaming.source.execute("insert into t values (1)")
+        wait_until(lambda: streaming.values("t") == ["1"])
+
+
+def test_second_receiver_takes_over_from_one_that_just_died(streaming):
+    with streaming.start() as receiver:
+        receiver.wait_streaming()
+        receiver.kill()
+    streaming.source.execute("insert into t values (1)")
+    streaming.receive_once()
+    assert streaming.values("t") == ["1"]
+
+
+def test_slot_that_is_dropped_under_the_receiver_ends_it(streaming):
+    with streaming.start() as receiver:
+        receiver.wait_streaming()
+        streaming.source.execute(
+            "select pg_terminate_backend(active_pid, 5000) from pg_replication_slots"
+            f" where slot_name = '{streaming.slot}'",
+            f"select pg_drop_replication_slot('{streaming.slot}')",
+        )
+        assert receiver.process.wait(20) == 20
+        assert "does not exist any more" in receiver.text

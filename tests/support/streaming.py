@@ -1,0 +1,181 @@
+"""A source in the state that basebackup leaves: slot, origin and rows; ready to be received."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import psycopg
+
+from pgrepl.dsn import Side
+from pgrepl.lsn import Lsn
+from pgrepl.migrations import migrate
+from pgrepl.postgres import connect
+from tests.support.database import Database
+from tests.support.program import COMMAND, run_pgrepl
+from tests.support.waiting import wait_until
+
+
+@dataclass
+class Streaming:
+    """Source and target with a configuration; ``name`` is what commands take."""
+
+    source: Database
+    target: Database
+    folder: Path
+    #: TOML for the section of the source.
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "shop"
+    source_id: int = 0
+
+    @property
+    def slot(self) -> str:
+        return f"pgrepl_{self.source.name}"
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "pgrepl.toml"
+
+    def write_config(self, **settings: Any) -> None:
+        section = {"dsn": self.source.dsn(), "slot": self.slot, **self.settings, **settings}
+        lines = ["[target]", f"dsn = {json.dumps(self.target.dsn())}", f"[sources.{self.name}]"]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in section.items()]
+        self.config.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def begin(self) -> None:
+        """Do what basebackup does, without the copy."""
+        self.write_config()
+        endpoint = self.source.endpoint(Side.SOURCE)
+        with connect(endpoint, "test", is_replication=True) as connection:
+            ((system, timeline, _, _),) = connection.execute("IDENTIFY_SYSTEM").fetchall()
+            command = (
+                f"CREATE_REPLICATION_SLOT \"{self.slot}\" LOGICAL wal2json (SNAPSHOT 'nothing')"
+            )
+            ((_, point, _, _),) = connection.execute(command.encode()).fetchall()
+        target = self.target.endpoint(Side.TARGET)
+        with connect(target, "test") as connection:
+            migrate(connection, target)
+            connection.execute("select pg_replication_origin_create(%s)", (self.slot,))
+            connection.execute(
+                "select pg_replication_origin_advance(%s, %s::pg_lsn)", (self.slot, point)
+            )
+            ((self.source_id,),) = connection.execute(
+                "insert into replication.source (name, slot, dbname, system_identifier, timeline,"
+                " state, consistent_point) values (%s, %s, %s, %s, %s, 'streaming', %s::pg_lsn)"
+                " returning source_id",
+                (self.name, self.slot, self.source.name, int(system), int(timeline), point),
+            ).fetchall()
+            for schema, table in self.source.rows(
+                "select schemaname::text, tablename::text from pg_tables"
+                " where schemaname !~ '^pg_' and schemaname <> 'information_schema'"
+            ):
+                connection.execute(
+                    "insert into replication.source_table"
+                    " (source_id, schema_name, table_name, state, start_lsn)"
+                    " values (%s, %s, %s, 'ready', %s::pg_lsn)",
+                    (self.source_id, schema, table, point),
+                )
+
+    def drop_origin(self) -> None:
+        with psycopg.connect(self.target.cluster.dsn(), autocommit=True) as connection:
+            connection.execute(
+                "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s",
+                (self.target.name,),
+            )
+            connection.execute(
+                "select pg_replication_origin_drop(roname) from pg_replication_origin"
+                " where roname = %s",
+                (self.slot,),
+            )
+
+    def receive(
+        self, *arguments: str, env: Mapping[str, str] | None = None, code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``pgrepl receive`` to its end and insist on its exit code."""
+        done = run_pgrepl("receive", self.name, "--config", self.config, *arguments, env=env)
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done
+
+    def receive_once(self, code: int = 0) -> subprocess.CompletedProcess[str]:
+        return self.receive("--once", code=code)
+
+    def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> RunningReceiver:
+        return RunningReceiver(self, arguments, env or {})
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what the spool holds, changes only, in order, numbers as their text."""
+        payloads = self.target.rows(
+            "select payload from replication.raw_messages order by source_id, seq, part"
+        )
+        found = [
+            json.loads(line, parse_int=str, parse_float=str)
+            for (payload,) in payloads
+            for line in payload.split("\n")
+        ]
+        return [line for line in found if line["action"] != "B"]
+
+    def values(self, table: str, column: str = "id") -> list[Any]:
+        """Return the values of a column in the order the changes of a table were spooled."""
+        return [
+            next(c["value"] for c in line["columns"] if c["name"] == column)
+            for line in self.lines()
+            if line["table"] == table and line["action"] == "I"
+        ]
+
+    def slot_lsn(self, column: str = "confirmed_flush_lsn") -> Lsn:
+        query = f"select {column}::text from pg_replication_slots where slot_name = '{self.slot}'"
+        return Lsn.parse(self.source.value(query))
+
+    def origin_lsn(self) -> Lsn:
+        return Lsn.parse(
+            self.target.value(f"select pg_replication_origin_progress('{self.slot}', true)::text")
+        )
+
+
+class RunningReceiver:
+    """A receiver in a process of its own."""
+
+    def __init__(
+        self, streaming: Streaming, arguments: Sequence[str], env: Mapping[str, str]
+    ) -> None:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+        self.log = streaming.folder / f"receive-{os.urandom(4).hex()}.log"
+        self._sink = self.log.open("wb")
+        self.process = subprocess.Popen(
+            [*COMMAND, "receive", streaming.name, "--config", str(streaming.config), *arguments],
+            stdout=self._sink,
+            stderr=self._sink,
+            env={**kept, **env},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._sink.close()
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text(encoding="utf-8")
+
+    def wait_streaming(self) -> Self:
+        wait_until(lambda: " streaming " in self.text or self.process.poll() is not None)
+        assert self.process.poll() is None, self.text
+        return self
+
+    def terminate(self, timeout_s: float = 10) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout_s)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()

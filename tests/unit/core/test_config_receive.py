@@ -1,0 +1,67 @@
+"""The settings of a source that the receiver heeds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pgrepl.config_file import load_config
+from pgrepl.errors import ConfigError
+from tests.support.program import run_pgrepl, write_config
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load_with(*lines: str):
+        path = write_config(tmp_path / "pgrepl.toml", "dbname=w", {"a": "dbname=a"})
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n".join(lines))
+        return load_config(path).source("a")
+
+    return load_with
+
+
+def test_defaults_are_no_limit_and_marking(load):
+    source = load()
+    assert (source.max_spool, source.special_floats) == (None, "mark")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1kB", 1024),
+        ("20GB", 20 << 30),
+        ("3 MB", 3 << 20),
+        ("1TB", 1 << 40),
+    ],
+)
+def test_size_has_the_units_of_postgresql(load, text, size):
+    assert load(f'max_spool = "{text}"').max_spool == size
+
+
+@pytest.mark.parametrize("value", ['"20"', '"0GB"', '"20gb"', '"-1GB"', '"1.5GB"', '"GB"'])
+def test_other_sizes_are_refused(load, value):
+    with pytest.raises(ConfigError, match=r"sources\.a\.max_spool: must be a size"):
+        load(f"max_spool = {value}")
+
+
+def test_size_is_a_text(load):
+    with pytest.raises(ConfigError, match=r"max_spool: must be a text"):
+        load("max_spool = 5")
+
+
+def test_special_floats_are_marked_or_exact(load):
+    assert load('special_floats = "exact"').special_floats == "exact"
+    with pytest.raises(ConfigError, match='"mark" or "exact"'):
+        load('special_floats = "perfect"')
+
+
+@pytest.mark.parametrize("size", ["7kB", "20GB", "1TB", "1025MB"])
+def test_config_show_prints_what_config_reads(tmp_path, size):
+    path = write_config(tmp_path / "pgrepl.toml", "dbname=w", {"a": "dbname=a"})
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f'max_spool = "{size}"\n')
+    done = run_pgrepl("config", "show", "--json", "--config", path)
+    shown = json.loads(done.stdout)["sources"]["a"]
+    assert (shown["max_spool"], shown["special_floats"]) == (size, "mark")
