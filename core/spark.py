@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from pgrepl.config import SparkConfig
@@ -24,11 +25,10 @@ __all__ = ["build_session"]
 _SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 _SHELL = "pyspark-shell"
 
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.log.level": "ERROR",
     # An executor that repeats a task on its own would only meet the fence of the first one.
     "spark.speculation": "false",
 }
@@ -49,9 +49,12 @@ def build_session(config: SparkConfig, app_name: str) -> SparkSession:
 
     from pyspark.sql import SparkSession  # noqa: PLC0415  costs too much for any other command
 
+    log4j = resources.files("pgrepl").joinpath("log4j2.properties")
+    java_options = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={log4j}"
+    defaults = {"spark.driver.extraJavaOptions": java_options, **_DEFAULTS}
     builder = SparkSession.builder.master(config.master).appName(app_name)
     secret = config.secret_conf()
-    for key, value in (_DEFAULTS | dict(config.conf)).items():
+    for key, value in (defaults | dict(config.conf)).items():
         if key not in secret:
             builder = builder.config(key, value)
     with _secrets_by_file(secret):

@@ -1,8 +1,9 @@
 -- A small shop as its developers left it: nobody has thought of replication yet.
 create role pgrepl login;
 create table customer (
-    id    bigint generated always as identity primary key,
-    email text not null unique
+    id             bigint generated always as identity primary key,
+    email          text not null unique,
+    purchase_count integer not null default 0
 );
 create table purchase (
     id          bigint generated always as identity primary key,
@@ -11,7 +12,8 @@ create table purchase (
     bought_at   timestamptz not null default now()
 );
 create table page_view (
-    path text not null,
+    id      bigint generated always as identity,
+    path    text not null,
     seen_at timestamptz not null default now()
 );
 insert into customer (email) select 'customer' || n || '@example.org' from generate_series(1, 1000) n;

@@ -55,7 +55,7 @@ def wheel(tmp_path_factory):
 
 
 def test_wheel_holds_every_module_and_sql_file_on_disk(wheel):
-    expected = {"pgrepl/py.typed"}
+    expected = {"pgrepl/py.typed", "pgrepl/log4j2.properties"}
     for package, folder in FOLDERS.items():
         inside = package.replace(".", "/")
         for pattern in ("*.py", "sql/*.sql"):
