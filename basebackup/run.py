@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from uuid import uuid4
+
+import psycopg
 
 from pgrepl.advisory import take_lock
 from pgrepl.basebackup import finish, state
@@ -73,7 +75,9 @@ def copy_source(
         migrate(target, config.target.endpoint)
         take_lock(target, f'basebackup of source "{source.name}"')
         origin = stack.enter_context(connect(source.endpoint, _STAGE))
-        return _Run(config, source, options, watcher, target, origin).run()
+        # What concerns the source is translated nearer to it.
+        with translated(config.target.endpoint, "cannot go on"):
+            return _Run(config, source, options, watcher, target, origin).run()
 
 
 @dataclass(slots=True)
@@ -109,26 +113,25 @@ class _Run:
 
     def _record(self, row: SourceRow | None, identity: Identity) -> int:
         """Write down that something of the source will exist, and remove what half exists."""
-        with translated(self.config.target.endpoint, "cannot record the source"):
-            if row is not None:
-                state.forget(self.target, row.source_id)
-                drop_slot(self.origin, self.source.endpoint, row.slot)
-                return row.source_id
-            if slot_exists(self.origin, self.source.endpoint, self.source.slot):
-                raise SourceError(
-                    f'{self.source.endpoint}: slot "{self.source.slot}" exists, but this target'
-                    " did not make it",
-                    hint="If no other target uses it, run there: SELECT"
-                    f" pg_drop_replication_slot('{self.source.slot}'). Else set another slot name.",
-                )
-            return add_source(
-                self.target,
-                name=self.source.name,
-                slot=self.source.slot,
-                dbname=identity.dbname,
-                system_identifier=identity.system_identifier,
-                timeline=identity.timeline,
+        if row is not None:
+            state.forget(self.target, row.source_id)
+            drop_slot(self.origin, self.source.endpoint, row.slot)
+            return row.source_id
+        if slot_exists(self.origin, self.source.endpoint, self.source.slot):
+            raise SourceError(
+                f'{self.source.endpoint}: slot "{self.source.slot}" exists, but this target'
+                " did not make it",
+                hint="If no other target uses it, run there: SELECT"
+                f" pg_drop_replication_slot('{self.source.slot}'). Else set another slot name.",
             )
+        return add_source(
+            self.target,
+            name=self.source.name,
+            slot=self.source.slot,
+            dbname=identity.dbname,
+            system_identifier=identity.system_identifier,
+            timeline=identity.timeline,
+        )
 
     def _begin_anew(self, source_id: int) -> Outcome:
         self._look_first()
@@ -179,8 +182,9 @@ class _Run:
         except BaseException:
             # Nothing was copied: a slot that is left behind would only hold WAL back.
             keeper.connection.close()
-            state.forget(self.target, source_id)
-            drop_slot(self.origin, self.source.endpoint, self.source.slot)
+            with suppress(PgreplError, psycopg.Error):
+                drop_slot(self.origin, self.source.endpoint, self.source.slot)
+                state.forget(self.target, source_id)
             raise
 
     def _make_schema(
@@ -226,7 +230,7 @@ class _Run:
         try:
             keeper = keep_new_snapshot(self.source.endpoint)
             with keeper.connection:
-                tables = [t for t in read_tables(keeper.connection) if t.key in unfinished]
+                tables = self._tables(keeper.connection, unfinished)
                 current = {table.key: table.definition for table in tables}
                 expected = {key: known[key].definition for key in unfinished}
                 check_unchanged(self.source.endpoint, expected, current)
@@ -295,8 +299,7 @@ class _Run:
         self.watcher.begin("sequences")
         finish.copy_sequences(self.origin, self.source.endpoint, self.target, endpoint, schemas)
         self.watcher.begin("statistics")
-        copied = {table.key for table in tables}
-        present = [t for t in read_tables(self.origin) if t.key in copied]
+        present = self._tables(self.origin, {table.key for table in tables})
         finish.analyze(endpoint, present, schemas, jobs)
         reach("basebackup.before_origin")
         with translated(endpoint, "cannot set the origin"):
@@ -329,6 +332,12 @@ class _Run:
             state.clear_work(self.target, source_id)
 
     # --- questions ----------------------------------------------------------------------------
+
+    def _tables(
+        self, connection: Connection, keys: Collection[tuple[str, str]]
+    ) -> Sequence[SourceTable]:
+        with translated(self.source.endpoint, "cannot read the catalogue"):
+            return [table for table in read_tables(connection) if table.key in keys]
 
     def _schemas(self, source_id: int) -> Mapping[str, str]:
         return read_target_schemas(self.target, source_id)

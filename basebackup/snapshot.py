@@ -187,7 +187,10 @@ class _SlotCreation:
         return Lsn.parse(self._row[0]), self._row[1]
 
     def _tell_who_blocks(self, told: str) -> str:
-        with connect(self._endpoint, _STAGE) as connection:
+        with (
+            connect(self._endpoint, _STAGE) as connection,
+            translated(self._endpoint, "cannot see who blocks the slot"),
+        ):
             writers = read_writers(connection)
         pids = ",".join(str(writer.pid or writer.gid) for writer in writers)
         if writers and pids != told:
@@ -206,11 +209,12 @@ def slot_exists(connection: Connection, endpoint: Endpoint, slot: str) -> bool:
         when it is somebody else's, or lost.
 
     """
-    row = connection.execute(
-        "select plugin, database = current_database(), wal_status from pg_replication_slots"
-        " where slot_name = %s",
-        (slot,),
-    ).fetchone()
+    with translated(endpoint, "cannot look for the slot"):
+        row = connection.execute(
+            "select plugin, database = current_database(), wal_status from pg_replication_slots"
+            " where slot_name = %s",
+            (slot,),
+        ).fetchone()
     if row is None:
         return False
     plugin, is_here, wal_status = row
