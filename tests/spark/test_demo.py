@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.program import run_pgrepl
 
 
-def test_demo_fails_doctor_mends_the_source_and_passes():
+def test_demo_mends_copies_and_receives_two_live_sources():
     done = run_pgrepl("demo")
     assert done.returncode == 0, done.stdout + done.stderr
     first, _, second = done.stdout.partition("Now all is well")
