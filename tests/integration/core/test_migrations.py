@@ -9,7 +9,7 @@ import pytest
 
 from pgrepl.dsn import Side
 from pgrepl.errors import SchemaVersionError, TargetError
-from pgrepl.migrations import known_migrations, migrate, read_version
+from pgrepl.migrations import Migration, known_migrations, migrate, read_version
 from pgrepl.postgres import connect
 from tests.support.database import Database
 
@@ -82,3 +82,12 @@ def test_role_without_create_is_told_what_is_missing(target):
 def test_reading_the_version_of_an_empty_target_says_zero(target):
     with psycopg.connect(target.dsn()) as connection:
         assert read_version(connection) == 0
+
+
+def test_step_with_a_lower_number_that_comes_later_still_runs(target, monkeypatch):
+    first, *_, last = known_migrations()
+    late = Migration(2, "late", "create table replication.late ()")
+    for steps, count in (((first, last), 2), ((first, late, last), 1), ((first, late, last), 0)):
+        monkeypatch.setattr("pgrepl.migrations.known_migrations", lambda steps=steps: steps)
+        assert migrate_target(target) == count
+    assert target.value("select to_regclass('replication.late') is not null")
