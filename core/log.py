@@ -13,6 +13,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
+from pgrepl.lsn import Lsn
+
 __all__ = ["LogFormat", "configure_logging"]
 
 LogFormat = Literal["text", "json"]
@@ -34,7 +36,9 @@ def configure_logging(
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:
-    return {key: value for key, value in vars(record).items() if key not in _STANDARD}
+    facts = {key: value for key, value in vars(record).items() if key not in _STANDARD}
+    # An LSN is an integer inside and text at the edges; JSON would show the inside.
+    return {key: str(value) if isinstance(value, Lsn) else value for key, value in facts.items()}
 
 
 def _at(record: logging.LogRecord) -> str:

@@ -67,8 +67,8 @@ def examine(
     java = machine.check_java(environment)
     probe = machine.SparkProbe(config.spark) if spark and java.status is Status.OK else None
     try:
-        examinations, names, clocks = _examine_databases(config, sources)
-        here = [machine.check_config_file(config), names, machine.check_clocks(clocks), java]
+        examinations, seen_from_here = _examine_databases(config, sources)
+        here = [machine.check_config_file(config), *seen_from_here, java]
         if probe is not None:
             here.append(probe.finding())
         elif spark:
@@ -82,7 +82,8 @@ def examine(
 
 def _examine_databases(
     config: Config, sources: Sequence[SourceConfig]
-) -> tuple[list[Examination], Finding, list[machine.ClockReading]]:
+) -> tuple[list[Examination], list[Finding]]:
+    """Examine sources and target; the second list is what they say about this machine."""
     # Dead servers are waited for at the same time, not one after the other.
     target_thread = _Thread(lambda: _visit(config.target.endpoint, read_target))
     threads = [_Thread(partial(_visit_source, source)) for source in sources]
@@ -92,7 +93,12 @@ def _examine_databases(
     examinations = [_examine_source(source, visits[source.name]) for source in sources]
     examinations.append(_examine_target(config, target, visits, names))
     clocks = [target.clock, *(visit.clock for visit in visits.values())]
-    return examinations, names_finding, [clock for clock in clocks if clock is not None]
+    versions = [v.facts.facts.server.version_num for v in visits.values() if v.facts is not None]
+    return examinations, [
+        names_finding,
+        machine.check_clocks([clock for clock in clocks if clock is not None]),
+        machine.check_pg_dump(versions),
+    ]
 
 
 class _Thread(threading.Thread, Generic[T]):

@@ -20,8 +20,17 @@ from pathlib import Path
 from pgrepl import __version__
 from pgrepl.config import Config, SparkConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
+from pgrepl.errors import ConfigError
+from pgrepl.programs import find_client
 
-__all__ = ["ClockReading", "SparkProbe", "check_clocks", "check_config_file", "check_java"]
+__all__ = [
+    "ClockReading",
+    "SparkProbe",
+    "check_clocks",
+    "check_config_file",
+    "check_java",
+    "check_pg_dump",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -154,6 +163,16 @@ def check_clocks(readings: Sequence[ClockReading]) -> Finding:
         Remedy(shell=("timedatectl set-ntp true",), then="on the machine whose clock is wrong"),
         tuple(off),
     )
+
+
+def check_pg_dump(source_versions: Sequence[int]) -> Finding:
+    """Basebackup reads a source's schema with pg_dump, which must not be older than the source."""
+    newest = max(source_versions, default=0) // 10000
+    try:
+        program = find_client("pg_dump", newest)
+    except ConfigError as exc:
+        return Finding("pg-dump", Status.FAILURE, exc.message, Remedy(then=exc.hint))
+    return Finding.ok("pg-dump", f"{program}")
 
 
 def check_config_file(config: Config) -> Finding:

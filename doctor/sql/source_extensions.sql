@@ -11,11 +11,16 @@ needed (classid, objid) as (
     select 'pg_class'::regclass::oid, t.oid
       from unnest(%(tables)s::oid[]) as t (oid)
      union
-    -- what hangs on a table: defaults, constraints, indexes
+    -- an index behind a constraint hangs on the constraint, not on the table
+    select 'pg_class'::regclass::oid, i.indexrelid
+      from pg_index i
+     where i.indrelid = any (%(tables)s::oid[])
+     union
+    -- what hangs on a table: defaults and constraints
     select d.classid, d.objid
       from unnest(%(tables)s::oid[]) as t (oid)
       join pg_depend d on d.refclassid = 'pg_class'::regclass and d.refobjid = t.oid
-     where d.classid in ('pg_attrdef'::regclass, 'pg_constraint'::regclass, 'pg_class'::regclass)
+     where d.classid in ('pg_attrdef'::regclass, 'pg_constraint'::regclass)
        and d.deptype in ('a', 'i')
      union
     -- what those need in turn, but not the other end of a foreign key to another table

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from pgrepl.doctor import Area, Status
-from pgrepl.doctor.machine import check_java
+from pgrepl.doctor.machine import check_java, check_pg_dump
 
 HERE = Area.HERE
 
@@ -79,3 +79,9 @@ def test_java_must_be_17_or_newer(tmp_path, printed, status):
 
 def test_clock_of_this_machine_agrees_with_its_own_servers(patient):
     assert patient.finding(HERE, "clock").status is Status.OK
+
+
+def test_pg_dump_must_be_as_new_as_the_newest_source():
+    assert check_pg_dump([150000]).status is Status.OK
+    finding = check_pg_dump([150000, 990001])
+    assert (finding.status, "version 99" in finding.message) == (Status.FAILURE, True)

@@ -146,6 +146,7 @@ def test_schema_that_pgrepl_made_is_in_the_way_of_other_sources_only(patient, ow
     [
         ("hstore", "alter table thing add h hstore"),
         ("citext", "create domain email as citext; alter table thing add e email[]"),
+        ("btree_gist", "alter table thing add exclude using gist (id with =)"),
         ("pg_trgm", "create index on thing using gin (name gin_trgm_ops)"),
         ("ltree", "alter table thing add constraint c check (name::ltree <@ 'top'::ltree)"),
         (

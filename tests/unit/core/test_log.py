@@ -8,6 +8,7 @@ import re
 import pytest
 
 from pgrepl.log import configure_logging
+from pgrepl.lsn import Lsn
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_text_is_one_line_with_time_level_event_and_facts(logged):
 
 
 def test_json_is_one_object_a_line_with_the_facts_in_it(logged):
-    line = logged("json", lambda log: log.warning("slot %s", "x", extra={"lsn": "0/1"}))
+    line = logged("json", lambda log: log.warning("slot %s", "x", extra={"lsn": Lsn(1)}))
     entry = json.loads(line)
     assert entry.pop("at").endswith("Z")
     assert entry == {
