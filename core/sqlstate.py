@@ -72,8 +72,8 @@ _CONNECT_RULES: tuple[tuple[str, bool, str], ...] = (
     ("no password supplied", False, _HINTS["28P01"]),
     ("authentication failed", False, _HINTS["28P01"]),
     ("pg_hba.conf", False, _HINTS["28000"]),
-    ("database", False, _HINTS["3D000"]),
-    ("role", False, "Check user in the DSN."),
+    ('database "', False, _HINTS["3D000"]),
+    ('role "', False, "Check user in the DSN."),
     ("unrecognized configuration parameter", False, "pgrepl needs PostgreSQL 15 or newer."),
 )
 _FATAL = "FATAL: "
