@@ -220,7 +220,7 @@ class Assembler:
         if self.is_in_transaction or len(self._lines) != self._mark:
             raise SpoolError("the source sent changes outside a transaction, or two at once")
         stop = self._stop_lsn
-        if stop is not None and self._plugin.transaction(begin).commit_lsn >= stop:
+        if stop is not None and self._plugin.commit_lsn(begin) >= stop:
             # Transactions come in the order of their commit, so none before it is left.
             self.received = max(self.received, stop)
             self.is_finished = True

@@ -60,6 +60,9 @@ class Plugin(Protocol):
     def transaction(self, begin: bytes) -> Transaction:
         """Decode a begin message."""
 
+    def commit_lsn(self, begin: bytes) -> int:
+        """Decode only the position of a begin message, without checking the rest of it."""
+
     def is_end_of(self, begin: bytes, commit: bytes) -> bool:
         """Whether a commit message ends the transaction that the begin message began."""
 

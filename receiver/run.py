@@ -97,8 +97,9 @@ class Receiver:
             when something stands in the way that does not pass by itself.
 
         """
-        # What lives now lives on: the collector need not look at it again and again.
-        gc.freeze()
+        # Messages are in no cycles: the collector would look at them for nothing, again and again.
+        # What a broken session leaves behind is collected before the next one.
+        gc.disable()
         try:
             stop_lsn = until
             if once:
@@ -106,6 +107,7 @@ class Receiver:
                 stop_lsn = marked if until is None else min(marked or until, until)
             self._persist(partial(self._receive, stop_lsn), is_patient=stop_lsn is None)
         finally:
+            gc.enable()
             self._notifier.stopping()
             self._wakeup.close()
         return Result(
@@ -151,6 +153,7 @@ class Receiver:
 
     def _receive(self, stop_lsn: Lsn | None) -> Lsn | None:
         """Run one session."""
+        gc.collect()
         with ExitStack() as stack:
             spool = open_spool(self._source, self._config.target.endpoint)
             stack.callback(spool.close)

@@ -34,6 +34,8 @@ _OPTIONS = {
     "add-msg-prefixes": "pgrepl",
 }
 
+_LSN = b',"lsn":"'
+_LSN_BYTES = len(_LSN)
 _SCHEMA = b',"schema":"'
 _TABLE = b'","table":"'
 _NAMES = re.compile(rb',"schema":("(?:[^"\\]|\\.)*"),"table":("(?:[^"\\]|\\.)*")', re.DOTALL)
@@ -99,11 +101,19 @@ class Wal2Json:
         """Read position and time out of a begin message."""
         match = _BEGIN.fullmatch(begin)
         if match is None:
-            raise SpoolError(
-                "the source sent a begin message that cannot be read", hint=_PLUGIN_HINT
-            )
+            raise SpoolError(_UNREADABLE, hint=_PLUGIN_HINT)
         at, commit_lsn, end_lsn = (part.decode() for part in match.groups())
         return Transaction(Lsn.parse(commit_lsn), Lsn.parse(end_lsn), microseconds(at))
+
+    def commit_lsn(self, begin: bytes) -> int:
+        """Read only the position out of a begin message: a sixth of the time of all."""
+        start = begin.find(_LSN) + _LSN_BYTES
+        slash = begin.find(b"/", start)
+        try:
+            high, low = begin[start:slash], begin[slash + 1 : begin.find(b'"', slash)]
+            return int(high, 16) << 32 | int(low, 16)
+        except ValueError as exc:
+            raise SpoolError(_UNREADABLE, hint=_PLUGIN_HINT) from exc
 
     def is_end_of(self, begin: bytes, commit: bytes) -> bool:
         """Compare all but the action: both messages carry the same facts."""
@@ -127,6 +137,7 @@ class Wal2Json:
 
 
 _NAMELESS = "the source sent a change that names no table"
+_UNREADABLE = "the source sent a begin message that cannot be read"
 _PLUGIN_HINT = "Is the plugin wal2json 2.4 or newer? Report it otherwise."
 
 

@@ -52,6 +52,18 @@ def test_any_bytes_give_no_name_but_an_error(message):
         plugin.table_name(message, "utf-8")
 
 
+@given(st.integers(min_value=1, max_value=2**64 - 1000))
+def test_position_alone_is_read_as_with_the_rest(position):
+    message = begin(position)
+    assert plugin.commit_lsn(message) == plugin.transaction(message).commit_lsn
+
+
+def test_position_of_any_other_bytes_is_refused():
+    for message in (b"", b'{"action":"B"}', b'{"action":"B","xid":1,"lsn":"0/"}'):
+        with pytest.raises(SpoolError):
+            plugin.commit_lsn(message)
+
+
 def test_begin_tells_position_and_time():
     transaction = plugin.transaction(begin(0x100, at="2000-01-01 00:00:01+00"))
     assert transaction == (Lsn(0x100), Lsn(0x130), 1_000_000)
