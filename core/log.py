@@ -27,7 +27,7 @@ def configure_logging(
     log_format: LogFormat, *, is_verbose: bool, stream: TextIO | None = None
 ) -> None:
     """Send pgrepl's log to a stream, standard error unless given."""
-    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    handler = _StandardError() if stream is None else logging.StreamHandler(stream)
     handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     logger = logging.getLogger("pgrepl")
     logger.handlers = [handler]
@@ -44,6 +44,14 @@ def _facts(record: logging.LogRecord) -> dict[str, Any]:
 def _at(record: logging.LogRecord) -> str:
     moment = datetime.fromtimestamp(record.created, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to whatever standard error is at the moment: a progress bar takes its place."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
 
 
 class _TextFormatter(logging.Formatter):
