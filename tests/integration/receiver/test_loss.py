@@ -94,7 +94,9 @@ def floats(source):
     return source
 
 
-def test_nan_in_a_not_null_column_marks_the_table(floats, stream_from):
+def test_nan_that_arrives_as_null_in_a_not_null_column_marks_the_table(
+    floats, stream_from, has_text_numbers
+):
     streaming = stream_from(floats)
     floats.execute(
         "insert into sure values (1, 1.5, 2.50)",
@@ -102,8 +104,8 @@ def test_nan_in_a_not_null_column_marks_the_table(floats, stream_from):
     )
     streaming.receive_once()
     floats.execute("insert into sure values (2, 'NaN', 1)")
-    streaming.receive_once(code=50)
-    assert resyncs(streaming) == [("public", "sure")]
+    streaming.receive_once(code=0 if has_text_numbers else 50)
+    assert resyncs(streaming) == ([] if has_text_numbers else [("public", "sure")])
 
 
 def test_text_that_looks_like_a_null_marks_nothing(source, stream_from):
@@ -141,8 +143,10 @@ def test_exact_floats_arrive_as_the_source_prints_them(floats, stream_from):
     assert resyncs(streaming) == []
 
 
-def test_special_value_that_cannot_be_told_from_a_null_marks_the_table(floats, stream_from):
+def test_special_value_that_cannot_be_told_from_a_null_marks_the_table(
+    floats, stream_from, has_text_numbers
+):
     streaming = stream_from(floats, special_floats="exact")
     floats.execute("insert into unsure values (1, 'NaN', null, 1)")
-    streaming.receive_once(code=50)
-    assert resyncs(streaming) == [("public", "unsure")]
+    streaming.receive_once(code=0 if has_text_numbers else 50)
+    assert resyncs(streaming) == ([] if has_text_numbers else [("public", "unsure")])
