@@ -111,7 +111,7 @@ class Assembler:
         table_key, plain, specials = self._plugin.table_key, self._plain, self._specials
         lines, buckets, limit_bytes = self._lines, self._buckets, self._limit_bytes
         for frame in () if self.is_finished else frames:
-            message = bytes(frame[HEADER_BYTES:])
+            message = frame[HEADER_BYTES:].tobytes()
             action = actions.get(message[:prefix_bytes])
             if action is _CHANGE and not specials:
                 bucket = plain.get(table_key(message))

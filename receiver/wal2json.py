@@ -38,9 +38,10 @@ _LSN = b',"lsn":"'
 _LSN_BYTES = len(_LSN)
 _SCHEMA = b',"schema":"'
 _TABLE = b'","table":"'
+#: What follows the table in a change: its new row, or the key of its old one.
+_FIELDS = (b'","columns', b'","identity')
 _NAMES = re.compile(rb',"schema":("(?:[^"\\]|\\.)*"),"table":("(?:[^"\\]|\\.)*")', re.DOTALL)
 _SCHEMA_BYTES = len(_SCHEMA)
-_TABLE_BYTES = len(_TABLE)
 # Before the schema stand the action, xid, time, origin and LSN: never less than this.
 _SCHEMA_FROM = 40
 
@@ -74,13 +75,14 @@ class Wal2Json:
         return ({**_OPTIONS, TEXT_NUMBERS: "1"}, _OPTIONS)
 
     def table_key(self, message: bytes) -> bytes:
-        """Cut out schema and table as they stand there, up to the first quote of the table."""
+        """Cut out schema and table as they stand there, with the name of the field behind them."""
         start = message.find(_SCHEMA, _SCHEMA_FROM) + _SCHEMA_BYTES
-        return message[start : message.find(b'"', message.find(_TABLE, start) + _TABLE_BYTES)]
+        return message[start : message.find(b'":[', start)]
 
     def is_whole_key(self, key: bytes) -> bool:
         """Whether no change of another table can have this key."""
-        return b"\\" not in key and _TABLE in key
+        # A name that holds what ends a key holds a backslash before it.
+        return b"\\" not in key and _TABLE in key and key.endswith(_FIELDS)
 
     def table_name(self, message: bytes, codec: str) -> tuple[str, str]:
         """Decode schema and table; not the whole message, which may be very big."""
