@@ -94,6 +94,6 @@ def _report_resyncs(source: str, result: Result) -> None:
         listed = " ".join(result.resync_tables)
         raise DdlError(
             f'source "{source}": tables that lost changes: {listed}',
-            hint="Mend the cause that replication.source_table names, then run:"
-            f" pgrepl resync {source} {listed}",
+            hint="Mend the cause that replication.source_table names, then copy the source"
+            f" again: pgrepl basebackup {source} --restart",
         )

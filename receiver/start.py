@@ -45,7 +45,7 @@ def judge_start(
     _judge_source(row, facts, identity)
     _judge_slot(row, facts, plugin)
     start = _judge_target(row, origin, progress)
-    again = f"Copy it again: pgrepl drop {row.name}, then pgrepl basebackup {row.name}."
+    again = _again(row)
     if facts.flush_lsn is not None and start > facts.flush_lsn:
         raise SourceError(
             f'source "{row.name}" stands at {facts.flush_lsn}, but was received up to {start}:'
@@ -63,7 +63,7 @@ def judge_start(
 
 
 def _judge_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> None:
-    again = f"Copy it again: pgrepl drop {row.name}, then pgrepl basebackup {row.name}."
+    again = _again(row)
     if identity.system_identifier != row.system_identifier:
         raise SourceError(
             f'source "{row.name}" is another server than the one that was copied:'
@@ -85,7 +85,7 @@ def _judge_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> Non
 
 
 def _judge_slot(row: SourceRow, facts: SourceFacts, plugin: str) -> None:
-    again = f"Copy it again: pgrepl drop {row.name}, then pgrepl basebackup {row.name}."
+    again = _again(row)
     where = f'slot "{row.slot}" of source "{row.name}"'
     if facts.slot_plugin is None:
         raise SourceError(f"{where} does not exist any more", hint=again)
@@ -109,7 +109,10 @@ def _judge_target(row: SourceRow, origin: Lsn | None, progress: Progress | None)
         raise SpoolError(
             f'replication origin "{row.slot}" stands at {origin}, but the target recorded'
             f" {recorded}: somebody moved one of them",
-            hint=f"Copy the source again: pgrepl drop {row.name},"
-            f" then pgrepl basebackup {row.name}.",
+            hint=_again(row),
         )
     return origin
+
+
+def _again(row: SourceRow) -> str:
+    return f"Copy it again: pgrepl basebackup {row.name} --restart."

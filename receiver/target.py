@@ -268,7 +268,7 @@ def _set_up_origin(connection: Connection, target: Endpoint, origin: str) -> Non
             raise TargetError(
                 f'replication origin "{origin}" is gone from the target',
                 hint="Without it nobody knows what was received; copy the source again with"
-                " pgrepl drop and pgrepl basebackup.",
+                " pgrepl basebackup SOURCE --restart.",
             ) from exc
 
 
