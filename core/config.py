@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, get_args
@@ -19,10 +20,15 @@ from pgrepl.naming import SchemaTemplate, TableSelection
 __all__ = [
     "BUCKET_COUNT",
     "CONSISTENCIES",
+    "DDL_KINDS",
+    "ON_CONFLICTS",
     "ON_ERRORS",
     "SPECIAL_FLOATS",
     "Config",
     "Consistency",
+    "DdlConfig",
+    "HousekeepingConfig",
+    "OnConflict",
     "OnError",
     "ReplayConfig",
     "SourceConfig",
@@ -39,10 +45,15 @@ _SECRET = re.compile(r"secret|password|token|access[.]?key|credential", re.IGNOR
 
 Consistency = Literal["shard", "batch"]
 OnError = Literal["park", "stop"]
+OnConflict = Literal["error", "apply"]
 SpecialFloats = Literal["mark", "exact"]
 CONSISTENCIES: tuple[str, ...] = get_args(Consistency)
 ON_ERRORS: tuple[str, ...] = get_args(OnError)
+ON_CONFLICTS: tuple[str, ...] = get_args(OnConflict)
 SPECIAL_FLOATS: tuple[str, ...] = get_args(SpecialFloats)
+
+#: What DDL may bring besides tables and what they need.
+DDL_KINDS = ("views", "functions", "triggers", "grants", "policies")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +100,24 @@ class ReplayConfig:
     batch_seconds: int = 30
     consistency: Consistency = "shard"
     on_error: OnError = "park"
+    on_conflict: OnConflict = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HousekeepingConfig:
+    """Section ``[housekeeping]``."""
+
+    foreign_key_indexes: bool = True
+    #: How long bindings and the history of parked tables and DDL are kept.
+    history: timedelta = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DdlConfig:
+    """Section ``[ddl]``."""
+
+    #: What is applied besides tables and what they need: some of DDL_KINDS.
+    include: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +154,8 @@ class Config:
     spark: SparkConfig
     replay: ReplayConfig
     sources: Mapping[str, SourceConfig]
+    housekeeping: HousekeepingConfig = HousekeepingConfig()
+    ddl: DdlConfig = field(default_factory=DdlConfig)
 
     def source(self, name: str) -> SourceConfig:
         """Return the source of this name.

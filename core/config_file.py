@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -16,10 +17,15 @@ from typing import Any, cast
 from pgrepl.config import (
     BUCKET_COUNT,
     CONSISTENCIES,
+    DDL_KINDS,
+    ON_CONFLICTS,
     ON_ERRORS,
     SPECIAL_FLOATS,
     Config,
     Consistency,
+    DdlConfig,
+    HousekeepingConfig,
+    OnConflict,
     OnError,
     ReplayConfig,
     SourceConfig,
@@ -44,6 +50,8 @@ __all__ = ["CONFIG_NAME", "find_config", "load_config"]
 CONFIG_NAME = "pgrepl.toml"
 
 _SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")
+#: A century: more than that no clock need count back.
+_LONGEST_HISTORY = timedelta(days=36_500)
 _SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
 
 
@@ -96,7 +104,9 @@ def load_config(path: Path) -> Config:
         target=_read_target(root.section("target")),
         spark=_read_spark(root.section("spark", required=False)),
         replay=_read_replay(root.section("replay", required=False)),
+        housekeeping=_read_housekeeping(root.section("housekeeping", required=False)),
         sources=_read_sources(root.section("sources", required=False)),
+        ddl=_read_ddl(root.section("ddl", required=False)),
     )
     root.finish()
     _check_sources(config.sources, problems)
@@ -153,9 +163,28 @@ def _read_replay(section: Section) -> ReplayConfig:
         batch_seconds=section.integer("batch_seconds", default=30, low=1, high=86_400),
         consistency=cast("Consistency", section.choice("consistency", CONSISTENCIES)),
         on_error=cast("OnError", section.choice("on_error", ON_ERRORS)),
+        on_conflict=cast("OnConflict", section.choice("on_conflict", ON_CONFLICTS)),
     )
     section.finish()
     return replay
+
+
+def _read_housekeeping(section: Section) -> HousekeepingConfig:
+    defaults = HousekeepingConfig()
+    housekeeping = HousekeepingConfig(
+        foreign_key_indexes=section.boolean(
+            "foreign_key_indexes", default=defaults.foreign_key_indexes
+        ),
+        history=section.duration("history", default=defaults.history, high=_LONGEST_HISTORY),
+    )
+    section.finish()
+    return housekeeping
+
+
+def _read_ddl(section: Section) -> DdlConfig:
+    ddl = DdlConfig(include=section.choices("include", DDL_KINDS))
+    section.finish()
+    return ddl
 
 
 def _read_sources(section: Section) -> Mapping[str, SourceConfig]:

@@ -12,7 +12,9 @@
      |   +- SchemaVersionError         ... holds a replication schema that is not this version's
      +- SpoolError                40   the spool, or the replication protocol
      +- DdlError                  50   captured DDL, or a parked table
+     |   +- DdlStopped                 ... DDL that waits for a person to settle it
      +- VerifyDifference          60   source and target differ
+     +- LagExceeded               70   a source lags more than it was asked not to
      +- AlreadyRunning            75   another process does this already
      +- Interrupted              130   Ctrl-C
 
@@ -30,7 +32,9 @@ __all__ = [
     "AlreadyRunning",
     "ConfigError",
     "DdlError",
+    "DdlStopped",
     "Interrupted",
+    "LagExceeded",
     "PgreplError",
     "Retry",
     "SchemaVersionError",
@@ -125,10 +129,21 @@ class DdlError(PgreplError):
     retry = Retry.MANUAL
 
 
+class DdlStopped(DdlError):
+    """Captured DDL that cannot be applied: its source stops before it until it is settled."""
+
+
 class VerifyDifference(PgreplError):
     """Source and target hold different rows."""
 
     exit_code = 60
+
+
+class LagExceeded(PgreplError):
+    """The target is further behind a source than it was asked not to be."""
+
+    exit_code = 70
+    retry = Retry.TIMED
 
 
 class AlreadyRunning(PgreplError):

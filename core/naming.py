@@ -91,7 +91,15 @@ class TablePattern:
 
     def matches(self, schema: str, table: str) -> bool:
         """Whether the pattern takes in this table."""
-        return bool(self._schema.fullmatch(schema) and self._table.fullmatch(table))
+        return self.takes_schema(schema) and bool(self._table.fullmatch(table))
+
+    def takes_schema(self, schema: str) -> bool:
+        """Whether the pattern takes in tables of this schema."""
+        return bool(self._schema.fullmatch(schema))
+
+    def takes_whole(self, schema: str) -> bool:
+        """Whether the pattern takes in all tables of this schema."""
+        return self.takes_schema(schema) and self._table.pattern == ".*"
 
 
 def _compile(tokens: Iterable[str]) -> re.Pattern[str]:
@@ -118,6 +126,14 @@ class TableSelection:
         if any(pattern.matches(schema, table) for pattern in self.exclude):
             return False
         return any(pattern.matches(schema, table) for pattern in self.include)
+
+    def may_match(self, schema: str) -> bool:
+        """Whether a table of this schema could be replicated."""
+        if is_system_schema(schema):
+            return False
+        if any(pattern.takes_whole(schema) for pattern in self.exclude):
+            return False
+        return any(pattern.takes_schema(schema) for pattern in self.include)
 
     @property
     def schemas(self) -> frozenset[str] | None:

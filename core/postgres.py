@@ -59,8 +59,14 @@ class _LsnDumper(Dumper):
         return str(obj).encode()
 
 
-def conninfo(endpoint: Endpoint, stage: str, *, is_replication: bool = False) -> str:
-    """Return the endpoint's conninfo with pgrepl's settings in it. It may hold a password."""
+def conninfo(
+    endpoint: Endpoint, stage: str, *, is_replication: bool = False, patience_s: int | None = None
+) -> str:
+    """Return the endpoint's conninfo with pgrepl's settings in it. It may hold a password.
+
+    ``patience_s`` is for those who rather go without an answer than wait: it goes before the DSN's
+    own ``connect_timeout``, and limits each statement too.
+    """
     dsn = endpoint.dsn
     pinned = " ".join(f"-c {name}={value}" for name, value in _PINNED.items())
     given = {key: dsn.parameter(key) for key in ("connect_timeout", *_KEEPALIVES)}
@@ -68,6 +74,9 @@ def conninfo(endpoint: Endpoint, stage: str, *, is_replication: bool = False) ->
     settings = {key: value for key, value in defaults.items() if given[key] is None}
     if is_replication:
         settings["replication"] = "database"
+    if patience_s is not None:
+        settings |= {"connect_timeout": patience_s, "tcp_user_timeout": patience_s * 1000}
+        pinned += f" -c statement_timeout={patience_s}s"
     return make_conninfo(
         dsn.text,
         application_name=f"pgrepl-{stage}",
@@ -79,7 +88,12 @@ def conninfo(endpoint: Endpoint, stage: str, *, is_replication: bool = False) ->
 
 
 def connect(
-    endpoint: Endpoint, stage: str, *, autocommit: bool = True, is_replication: bool = False
+    endpoint: Endpoint,
+    stage: str,
+    *,
+    autocommit: bool = True,
+    is_replication: bool = False,
+    patience_s: int | None = None,
 ) -> Connection:
     """Open a session whose ``application_name`` is ``pgrepl-STAGE``.
 
@@ -90,9 +104,8 @@ def connect(
 
     """
     with translated(endpoint, "cannot connect"):
-        connection = psycopg.connect(
-            conninfo(endpoint, stage, is_replication=is_replication), autocommit=autocommit
-        )
+        text = conninfo(endpoint, stage, is_replication=is_replication, patience_s=patience_s)
+        connection = psycopg.connect(text, autocommit=autocommit)
     logger.debug("connected", extra={"to": str(endpoint), "dsn": str(endpoint.dsn), "stage": stage})
     connection.adapters.register_loader(_PG_LSN_OID, _LsnLoader)
     connection.adapters.register_dumper(Lsn, _LsnDumper)

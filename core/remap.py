@@ -200,6 +200,14 @@ class _Remapper:
         if kind in REG_TYPES and node.arg.HasField("a_const"):
             self._reg_constant(node.arg.a_const, kind)
 
+    def _on_ColumnDef(self, node: Tree) -> None:  # noqa: N802
+        # The default of a regclass column names a table, cast or not.
+        kind = (texts(node.type_name.names) or [""])[-1]
+        for constraint in node.constraints if kind in REG_TYPES else ():
+            default = constraint.constraint.raw_expr
+            if default.HasField("a_const"):
+                self._reg_constant(default.a_const, kind)
+
     def _reg_constant(self, constant: Tree, kind: str) -> None:
         """Rename inside a text that PostgreSQL reads as the name of an object."""
         if not constant.HasField("sval"):

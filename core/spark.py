@@ -7,6 +7,7 @@ the serial collector took 1.3 s of CPU where the defaults took 4.8 s.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -16,14 +17,19 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from pgrepl.config import SparkConfig
+from pgrepl.shipping import archive_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["build_session"]
+__all__ = ["build_session", "local_cores"]
 
 _SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 _SHELL = "pyspark-shell"
+_PYTHON = "spark.pyspark.python"
+
+# "local", "local[4]", "local[*]", and with a number of failures behind a comma.
+_LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?")
 
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _DEFAULTS = {
@@ -39,11 +45,14 @@ def build_session(config: SparkConfig, app_name: str) -> SparkSession:
 
     ``[spark] conf`` overrides every default here.
     """
-    # Without this the workers run whatever "python3" is first on PATH, where there is no pgrepl.
-    # Spark reads it from the environment when the session is built, and from nowhere else.
+    # Without this the workers run whatever "python3" is first on PATH, without what we depend on.
+    # Spark reads it from the environment when the session is built, and from nowhere else: its own
+    # setting holds only for programs that spark-submit starts.
+    if _PYTHON in config.conf:
+        os.environ["PYSPARK_PYTHON"] = config.conf[_PYTHON]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if config.master.startswith("local"):
+    if local_cores(config.master) is not None:
         # A host name that does not resolve would keep a purely local session from starting.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
@@ -58,7 +67,27 @@ def build_session(config: SparkConfig, app_name: str) -> SparkSession:
         if key not in secret:
             builder = builder.config(key, value)
     with _secrets_by_file(secret):
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+    if local_cores(config.master) is None:
+        _ship(session)
+    return session
+
+
+def local_cores(master: str) -> int | None:
+    """Return how many tasks run at once on a local master; None: it is a cluster."""
+    found = _LOCAL.fullmatch(master)
+    if found is None:
+        return None
+    cores = found[1] or "1"
+    return os.cpu_count() or 1 if cores == "*" else int(cores)
+
+
+def _ship(session: SparkSession) -> None:
+    """Give the executors our own package, once a session."""
+    archive = archive_path()
+    context = session.sparkContext
+    if not any(name.endswith(f"/{archive.name}") for name in context.listFiles):
+        context.addPyFile(str(archive))
 
 
 @contextmanager

@@ -23,12 +23,13 @@ from pgrepl.errors import (
     TargetUnavailable,
 )
 
-__all__ = ["translate", "translated"]
+__all__ = ["is_transient", "reason", "translate", "translated"]
 
 #: Classes and codes that pass by themselves. Keep the list narrow: whatever is not in it waits
 #: for a person.
 _TRANSIENT = (
     "08",  # connection exception
+    "25006",  # read_only_sql_transaction: a standby to be promoted, or closed for a while
     "40001",  # serialization_failure
     "40P01",  # deadlock_detected
     "53000",  # insufficient_resources
@@ -45,12 +46,15 @@ _TRANSIENT = (
 _DATA_EXCEPTION = "22"
 
 _HINTS = {
+    "25006": "The server takes no writes: is it a standby, or is default_transaction_read_only on?",
     "28000": "Check the user and pg_hba.conf of the server.",
     "28P01": "Check the password: libpq takes it from ~/.pgpass, a service file or PGPASSWORD.",
     "3D000": "Check dbname in the DSN.",
     "42501": "The role lacks a privilege; pgrepl doctor prints the GRANT for those it knows.",
     "53100": "Free disk space on the server; what is stored stays whole.",
+    "53200": "If it is out of shared memory, raise max_locks_per_transaction on the server.",
     "53300": "Raise max_connections on the server, or lower replay.shards.",
+    "55P03": "Another session holds a lock on it; pg_locks and pg_stat_activity say which.",
     "57014": "The statement ran into a timeout or was cancelled.",
 }
 
@@ -81,12 +85,14 @@ _FATAL = "FATAL: "
 
 def translate(exc: psycopg.Error, endpoint: Endpoint, action: str) -> PgreplError:
     """Return the pgrepl error for a driver error met while doing ``action``."""
-    is_transient = _is_transient(exc)
+    passes = is_transient(exc)
     if endpoint.side is Side.SOURCE:
-        kind: type[PgreplError] = SourceUnavailable if is_transient else SourceError
+        kind: type[PgreplError] = SourceUnavailable if passes else SourceError
     else:
-        kind = TargetUnavailable if is_transient else TargetError
-    return kind(f"{endpoint}: {action}: {_reason(exc, endpoint)}", hint=_hint(exc))
+        kind = TargetUnavailable if passes else TargetError
+    # Notes name what the server does not: which table a lock was waited for.
+    where = "".join(f"{note}: " for note in getattr(exc, "__notes__", ()))
+    return kind(f"{endpoint}: {action}: {where}{_reason(exc, endpoint)}", hint=_hint(exc))
 
 
 @contextmanager
@@ -98,27 +104,34 @@ def translated(endpoint: Endpoint, action: str) -> Iterator[None]:
         raise translate(exc, endpoint, action) from exc
 
 
-def _is_transient(exc: psycopg.Error) -> bool:
+def is_transient(exc: psycopg.Error) -> bool:
+    """Whether the same attempt may succeed a little later."""
     if exc.sqlstate is not None:
         return exc.sqlstate.startswith(_TRANSIENT)
     if not isinstance(exc, psycopg.OperationalError):
-        return False
+        # In the middle of a COPY libpq tells of a broken connection by a result without a SQLSTATE.
+        return type(exc) is psycopg.DatabaseError
     rule = _connect_rule(exc)
     # Without a rule the connection broke, or a server refused it in another language: a password
     # that was asked for is then the likeliest reason.
     return rule[1] if rule is not None else not _asked_for_password(exc)
 
 
-def _reason(exc: psycopg.Error, endpoint: Endpoint) -> str:
+def reason(exc: psycopg.Error) -> str:
+    """Return what a server said, without any row's value."""
     if exc.sqlstate is not None and exc.sqlstate.startswith(_DATA_EXCEPTION):
         condition = re.sub(r"(?<!^)(?=[A-Z])", " ", type(exc).__name__).lower()
         return f"{condition} (SQLSTATE {exc.sqlstate})"
     if exc.diag.message_primary:
         return exc.diag.message_primary
-    if isinstance(exc, errors.ConnectionTimeout):
-        return f"no answer in time from {endpoint.dsn}"
     text = str(exc).removeprefix("connection failed: ").strip().splitlines()
     return text[0] if text else type(exc).__name__
+
+
+def _reason(exc: psycopg.Error, endpoint: Endpoint) -> str:
+    if isinstance(exc, errors.ConnectionTimeout):
+        return f"no answer in time from {endpoint.dsn}"
+    return reason(exc)
 
 
 def _hint(exc: psycopg.Error) -> str | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pgrepl.durations import parse_duration
 from pgrepl.errors import ConfigError
 from pgrepl.naming import TablePattern
 
@@ -102,6 +104,25 @@ class Section:
             return default
         return value
 
+    def boolean(self, key: str, *, default: bool) -> bool:
+        """Take true or false."""
+        value = self._take(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.problem(key, f"must be true or false without quotes, not {_kind(value)}")
+            return default
+        return value
+
+    def duration(self, key: str, *, default: timedelta, high: timedelta) -> timedelta:
+        """Take a length of time such as ``"30d"``."""
+        text = self.text(key, default="")
+        duration = self.convert(key, text, parse_duration, fallback=default)
+        if duration > high:
+            self.problem(key, f"must be {high.days}d at most")
+            return default
+        return duration
+
     def size(self, key: str) -> int | None:
         """Take a size such as ``"20GB"`` and return it in bytes; None when it is not there."""
         text = self.text(key, default="0")
@@ -122,6 +143,17 @@ class Section:
             self.problem(key, f"must be {listed}")
             return choices[0]
         return str(value)
+
+    def choices(self, key: str, choices: Sequence[str]) -> tuple[str, ...]:
+        """Take a list of a few words; the default is none of them."""
+        value = self._take(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(item in choices for item in value):
+            listed = ", ".join(f'"{choice}"' for choice in choices)
+            self.problem(key, f"must be a list of some of {listed}")
+            return ()
+        return tuple(dict.fromkeys(value))
 
     def patterns(self, key: str, *, default: Sequence[str]) -> tuple[TablePattern, ...]:
         """Take a list of table patterns."""

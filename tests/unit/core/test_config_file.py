@@ -132,6 +132,18 @@ def test_mistake_is_refused_with_file_key_and_reason(load, tmp_path, text, key, 
     assert reason in message
 
 
+def test_kinds_of_ddl_are_read_once_each(load):
+    config = load(MINIMAL + '\n[ddl]\ninclude = ["views", "grants", "views"]\n')
+    assert config.ddl.include == ("views", "grants")
+    assert load(MINIMAL).ddl.include == ()
+
+
+@pytest.mark.parametrize("value", ['["tables"]', '"views"', "[1]", "[[]]"])
+def test_kind_of_ddl_that_is_none_is_refused(load, value):
+    with pytest.raises(ConfigError, match=r"ddl\.include: must be a list of some of"):
+        load(MINIMAL + f"\n[ddl]\ninclude = {value}\n")
+
+
 def test_all_mistakes_are_named_at_once(load):
     with pytest.raises(ConfigError) as caught:
         load("[target]\ndns = 'x'\n[replay]\nshards = 0\n[sources.shop]\nslot = '-'")

@@ -33,9 +33,9 @@ def test_error_is_exported_and_stands_in_the_tree_with_its_exit_code(kind):
 
 def test_exit_codes_are_those_of_the_contract():
     codes = {kind.exit_code for kind in CLASSES}
-    assert codes == {1, 2, 10, 20, 30, 40, 50, 60, 75, 130}
+    assert codes == {1, 2, 10, 20, 30, 40, 50, 60, 70, 75, 130}
 
 
 def test_only_what_passes_by_itself_is_retried():
     timed = {kind.__name__ for kind in CLASSES if kind.retry is Retry.TIMED}
-    assert timed == {"SourceUnavailable", "TargetUnavailable", "AlreadyRunning"}
+    assert timed == {"SourceUnavailable", "TargetUnavailable", "LagExceeded", "AlreadyRunning"}

@@ -96,3 +96,20 @@ def test_reserved_schema_of_the_target_is_refused(schema):
 def test_template_with_anything_but_the_three_placeholders_is_refused(text):
     with pytest.raises(ValueError, match=r"."):
         SchemaTemplate(text)
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "schema", "expected"),
+    [
+        (["*.*"], [], "app", True),
+        (["app.*"], [], "app", True),
+        (["app.orders"], [], "app", True),
+        (["app.*"], [], "bi", False),
+        (["*.*"], ["bi.*"], "bi", False),
+        (["*.*"], ["bi.x"], "bi", True),
+        (["*.*"], [], "pg_temp", False),
+        (["*.*"], [], "pgrepl", False),
+    ],
+)
+def test_schema_may_hold_replicated_tables(include, exclude, schema, expected):
+    assert TableSelection.of(include, exclude).may_match(schema) is expected

@@ -45,6 +45,10 @@ def remapped(sql: str, names: SchemaMap = NAMES) -> str:
             """ALTER TABLE db_shop.t ALTER COLUMN a SET DEFAULT nextval('"db_shop"."s"')""",
         ),
         (
+            "CREATE TABLE shop.t (a regclass DEFAULT 'shop.u')",
+            """CREATE TABLE db_shop.t (a regclass DEFAULT '"db_shop"."u"')""",
+        ),
+        (
             "ALTER TABLE shop.t ALTER a SET DEFAULT 'shop.mood[]'::regtype",
             "ALTER TABLE db_shop.t ALTER COLUMN a SET DEFAULT 'db_shop.mood[]'::regtype",
         ),

@@ -1,0 +1,36 @@
+"""What executors of a cluster get of us."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from pgrepl.shipping import archive_path, write_archive
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_archive_holds_every_query(tmp_path):
+    write_archive(tmp_path / "it.zip")
+    names = zipfile.ZipFile(tmp_path / "it.zip").namelist()
+    shipped = {Path(name).name for name in names if name.endswith(".sql")}
+    assert shipped == {path.name for path in ROOT.glob("*/sql/*.sql")}
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_archive_is_importable_and_goes_with_its_process():
+    program = "from pgrepl.shipping import archive_path; print(archive_path())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not Path(done.stdout.strip()).exists()
+    program = (
+        f"import sys; sys.path.insert(0, {str(archive_path())!r}); import pgrepl.basebackup.worker"
+        "; from pgrepl.migrations import read_version; print(pgrepl.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"{archive_path()}/pgrepl/__init__.py"
