@@ -1,8 +1,9 @@
 """Copy a source into the target, exactly as it is at one position of its WAL."""
 
-from pgrepl.basebackup.objects import LeftOut
+from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.plan import CopyPlan, plan_copy
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Stage, Watcher
+from pgrepl.basebackup.resync import ResyncOptions, ResyncReport, resync_tables
 from pgrepl.basebackup.run import copy_source
 from pgrepl.basebackup.state import TableProgress
 
@@ -11,9 +12,12 @@ __all__ = [
     "CopyPlan",
     "CopyReport",
     "LeftOut",
+    "ResyncOptions",
+    "ResyncReport",
     "Stage",
     "TableProgress",
     "Watcher",
     "copy_source",
     "plan_copy",
+    "resync_tables",
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pgrepl.basebackup import state
-from pgrepl.basebackup.snapshot import drop_slot
 from pgrepl.config import SourceConfig
+from pgrepl.dependents import find_dependents
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import TargetError
 from pgrepl.failpoint import reach
 from pgrepl.postgres import Connection
+from pgrepl.slot import drop_slot
 from pgrepl.source_state import SourceRow, read_target_schemas
 from pgrepl.sqlstate import translated
 
@@ -34,7 +35,7 @@ def discard(
     """
     schemas = list(read_target_schemas(target, row.source_id).values())
     with translated(endpoint, "cannot remove the copy"):
-        dependents = state.find_dependents(target, schemas)
+        dependents = find_dependents(target, schemas)
         if dependents:
             raise TargetError(
                 f"{endpoint}: objects outside the copy depend on it: {', '.join(dependents[:5])}",

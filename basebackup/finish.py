@@ -73,6 +73,8 @@ def _run_step(
 ) -> None:
     action = f"cannot run the {step.phase} step of {step.schema_name}.{step.table_name}"
     with translated(endpoint, action), connection.transaction():
+        # A function that a view needs may call one that comes later.
+        connection.execute("set local check_function_bodies = off")
         connection.execute(step.statement.encode())
         connection.execute(
             "update replication.copy_step set is_done = true where source_id = %s and step = %s",

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pgrepl.config import SourceConfig
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import ConfigError, SourceError
-from pgrepl.postgres import connect
+from pgrepl.identity import Identity
 from pgrepl.source_state import SourceRow
-from pgrepl.sqlstate import translated
 
-__all__ = ["Identity", "check_same", "check_unchanged", "identify"]
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Which database a source is."""
-
-    system_identifier: int
-    timeline: int
-    dbname: str
-
-
-def identify(endpoint: Endpoint) -> Identity:
-    """Ask a source which database it is."""
-    with (
-        connect(endpoint, "basebackup", is_replication=True) as connection,
-        translated(endpoint, "cannot identify the server"),
-    ):
-        row = connection.execute("IDENTIFY_SYSTEM").fetchone()
-    if row is None:
-        raise SourceError(f"{endpoint}: IDENTIFY_SYSTEM returned nothing")
-    return Identity(int(row[0]), int(row[1]), str(row[3]))
+__all__ = ["check_same", "check_unchanged"]
 
 
 def check_same(source: SourceConfig, row: SourceRow, identity: Identity) -> None:

@@ -1,99 +1,120 @@
-"""The Spark job that copies: as many tasks as jobs, each taking parts until none is left.
+"""Who copies: tasks of Spark, and processes of our own for as long as Spark takes to start.
 
-Tasks pull parts instead of being one part each, so that a task connects once, imports the snapshot
-once, and is never idle while a part is left; and ``--jobs`` holds on every kind of cluster.
+Every lane pulls parts until none is left, so that it connects once, imports the snapshot once, and
+is never idle while a part is left; and ``--jobs`` holds on every kind of cluster. On this machine a
+lane begins as a process of our own, and goes on as a task when the session is up: that takes 5 to
+9 seconds, in which a small copy is over. On a cluster the executors copy, and nobody else.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
-from pgrepl.basebackup.worker import CopyTask, run_task
+from pgrepl.basebackup.helper import Helper
+from pgrepl.basebackup.parts import Part
+from pgrepl.basebackup.worker import CopyTask, TaskReport, run_task
 from pgrepl.config import SparkConfig
 from pgrepl.errors import ConfigError, PgreplError
-from pgrepl.spark import build_session
+from pgrepl.spark import local_cores
+from pgrepl.spark_background import SessionInBackground
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+__all__ = ["CopyJob", "Crew"]
 
-__all__ = ["CopyJob", "SessionInBackground"]
+logger = logging.getLogger(__name__)
 
 _APP_NAME = "pgrepl-basebackup"
-_LOCAL = "local"
+#: Our own processes copy less than this before a session is up, and its start takes 5 s of CPU.
+_SPARK_FROM_BYTES = 1024 * 1024 * 1024
 
 
-class SessionInBackground:
-    """A Spark session that starts while the schema is made: it takes 5 to 9 seconds."""
+class Crew:
+    """Everybody who can copy, made ready while the slot and the schema are made."""
 
     def __init__(self, config: SparkConfig, jobs: int | None) -> None:
-        """Begin to start it."""
-        if jobs is not None and config.master.startswith(_LOCAL):
-            config = replace(config, master=f"{_LOCAL}[{jobs}]")
+        """Begin to get ready."""
         self._config = config
         self._jobs = jobs
-        self._session: SparkSession | None = None
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._start, daemon=True)
-        self._thread.start()
-
-    def _start(self) -> None:
-        try:
-            self._session = build_session(self._config, _APP_NAME)
-        except Exception as exc:  # noqa: BLE001  raised again where somebody waits for it
-            self._error = exc
-
-    def session(self) -> SparkSession:
-        """Wait until the session is there."""
-        self._thread.join()
-        if self._session is None:
-            raise ConfigError(
-                f"Spark does not start on {self._config.master}",
-                hint="Run pgrepl doctor: it tries Spark and says what is missing.",
-            ) from self._error
-        return self._session
+        cores = local_cores(config.master)
+        self._helpers = [Helper() for _ in range(jobs or cores)] if cores is not None else []
+        self._spark = SessionInBackground(config, _APP_NAME, jobs) if cores is None else None
 
     @property
     def jobs(self) -> int:
-        """How many tasks run side by side; without ``--jobs`` as many as Spark has cores."""
-        return self._jobs or int(self.session().sparkContext.defaultParallelism)
+        """How many copy side by side; without ``--jobs`` as many as Spark has cores."""
+        if self._helpers:
+            return len(self._helpers)
+        return self._spark.jobs if self._spark is not None else 1
+
+    def begin(self, task: CopyTask, parts: Sequence[Part]) -> CopyJob:
+        """Start to copy the parts."""
+        if self._spark is None and sum(part.size_bytes for part in parts) >= _SPARK_FROM_BYTES:
+            self._spark = SessionInBackground(self._config, _APP_NAME, self.jobs)
+        lanes = min(self.jobs, len(parts) or 1)
+        return CopyJob(task, self._helpers[:lanes] or [None] * lanes, self._spark)
 
     def stop(self) -> None:
-        """End the session, whatever state it is in."""
-        self._thread.join()
-        if self._session is not None:
-            # After Ctrl-C the JVM is gone before us.
-            with suppress(Exception):
-                self._session.stop()
+        """Send everybody home, whatever they do."""
+        for helper in self._helpers:
+            helper.close()
+        if self._spark is not None:
+            self._spark.stop()
 
 
 class CopyJob:
-    """A running job."""
+    """A copy at work."""
 
-    def __init__(self, session: SparkSession, task: CopyTask, jobs: int) -> None:
-        """Start it."""
-        self._context: Any = session.sparkContext
+    def __init__(
+        self, task: CopyTask, helpers: Sequence[Helper | None], spark: SessionInBackground | None
+    ) -> None:
+        """Start a lane for each helper, or for each None a task of Spark at once."""
         self._task = task
-        self._jobs = jobs
+        self._spark = spark
         self._errors: list[PgreplError] = []
         self._crash: Exception | None = None
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._lanes = [
+            threading.Thread(target=self._run_lane, args=(helper,), daemon=True)
+            for helper in helpers
+        ]
+        for lane in self._lanes:
+            lane.start()
+        threading.Thread(target=self._wait_for_lanes, daemon=True).start()
+        at_work = [helper for helper in helpers if helper is not None]
+        if spark is not None and at_work:
+            threading.Thread(target=self._hand_over, args=(spark, at_work), daemon=True).start()
 
-    def _run(self) -> None:
+    def _run_lane(self, helper: Helper | None) -> None:
         try:
-            task = self._task
-            tasks = self._context.parallelize(range(self._jobs), self._jobs)
-            for errors in tasks.map(lambda _: run_task(task)).collect():
-                self._errors += errors
+            report = helper.run(self._task) if helper is not None else TaskReport([], is_over=False)
+            self._errors += report.errors
+            if not report.is_over and self._spark is not None:
+                self._errors += self._run_on_spark(self._spark).errors
         except Exception as exc:  # noqa: BLE001  raised again in wait()
             self._crash = exc
-        finally:
-            self._is_over.set()
+
+    def _run_on_spark(self, spark: SessionInBackground) -> TaskReport:
+        task = self._task
+        one = spark.session().sparkContext.parallelize([None], 1)
+        (report,) = one.map(lambda _: run_task(task)).collect()
+        return report
+
+    def _wait_for_lanes(self) -> None:
+        for lane in self._lanes:
+            lane.join()
+        self._is_over.set()
+
+    def _hand_over(self, spark: SessionInBackground, helpers: Sequence[Helper]) -> None:
+        try:
+            spark.session()
+        except ConfigError as exc:
+            logger.warning("%s; processes of our own copy on", exc.message)
+            return
+        logger.info("Spark takes over")
+        for helper in helpers:
+            helper.finish_soon()
 
     def wait(self, poll: Callable[[], None], interval_s: float) -> None:
         """Wait for the end, calling ``poll`` in between and once after it.
@@ -109,11 +130,14 @@ class CopyJob:
                 poll()
             poll()
         except BaseException:
-            with suppress(Exception):
-                self._context.cancelAllJobs()
+            if self._spark is not None:
+                with suppress(Exception):
+                    self._spark.session().sparkContext.cancelAllJobs()
             raise
         if self._errors:
             raise _first(self._errors)
+        if isinstance(self._crash, PgreplError):
+            raise self._crash
         if self._crash is not None:
             raise PgreplError(
                 "a copying task ended without a result",

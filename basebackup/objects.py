@@ -8,28 +8,14 @@ from typing import LiteralString
 
 from psycopg.rows import class_row
 
+from pgrepl.basebackup.needs import LeftOut, NeededObject, read_needed
+from pgrepl.basebackup.views import Views, read_views
 from pgrepl.catalogue import SourceTable, read_tables
 from pgrepl.naming import TableSelection
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
-__all__ = ["LeftOut", "Member", "NeededObject", "SourceObjects", "read_objects"]
-
-
-@dataclass(frozen=True, slots=True)
-class NeededObject:
-    """A row of ``sql/needed_objects.sql``."""
-
-    catalog: str
-    oid: int
-    schema: str
-    name: str
-    #: Names of a function's argument types, without schemas.
-    arguments: Sequence[str]
-    relation_kind: str | None
-    is_evaluated: bool
-    #: The extension that it belongs to, if any.
-    extension: str | None
+__all__ = ["Member", "SourceObjects", "read_objects"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +28,6 @@ class Member:
     is_movable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Something of the source that is not copied, and why."""
-
-    kind: str
-    name: str
-    reason: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceObjects:
     """The part of the source's catalogue that a copy deals with."""
@@ -59,19 +36,23 @@ class SourceObjects:
     tables: Sequence[SourceTable]
     #: Other tables, which pg_dump must leave alone.
     other_tables: Sequence[SourceTable]
+    #: What the tables need; the views have needs of their own.
     needed: Sequence[NeededObject]
+    views: Views
     members: Sequence[Member]
     unseen: Sequence[LeftOut]
 
     @property
     def schemas(self) -> frozenset[str]:
         """The schemas of everything that is needed and belongs to no extension."""
-        return frozenset(item.schema for item in self.needed if item.extension is None)
+        items = (*self.needed, *self.views.needed)
+        return frozenset(item.schema for item in items if item.extension is None)
 
     @property
     def extensions(self) -> frozenset[str]:
         """The extensions that the target must have."""
-        return frozenset(item.extension for item in self.needed if item.extension is not None)
+        items = (*self.needed, *self.views.needed)
+        return frozenset(item.extension for item in items if item.extension is not None)
 
     def member_schemas(self, target: Mapping[str, str]) -> dict[tuple[str, str], str]:
         """Return where each member is on the target, given the schemas of its extensions there."""
@@ -83,8 +64,10 @@ class SourceObjects:
         }
 
 
-def read_objects(connection: Connection, *selections: TableSelection) -> SourceObjects:
-    """Read the tables that every selection takes in, and what they need."""
+def read_objects(
+    connection: Connection, *selections: TableSelection, with_views: bool = False
+) -> SourceObjects:
+    """Read the tables, and if asked the views, that every selection takes in; and their needs."""
     tables: list[SourceTable] = []
     others: list[SourceTable] = []
     for table in read_tables(connection):
@@ -98,9 +81,9 @@ def read_objects(connection: Connection, *selections: TableSelection) -> SourceO
         for table in others
         if table.is_unlogged and all(s.matches(*table.key) for s in selections)
     ]
-    with connection.cursor(row_factory=class_row(NeededObject)) as cursor:
-        oids = [table.oid for table in tables]
-        needed = cursor.execute(_query("needed_objects"), {"tables": oids}).fetchall()
+    needed = read_needed(connection, [table.oid for table in tables])
+    keys = (table.key for table in tables)
+    views = read_views(connection, keys, *selections, is_wanted=with_views)
     with connection.cursor(row_factory=class_row(Member)) as cursor:
         members = cursor.execute(_query("extension_members")).fetchall()
     unseen = [
@@ -111,8 +94,9 @@ def read_objects(connection: Connection, *selections: TableSelection) -> SourceO
         tables=tables,
         other_tables=others,
         needed=needed,
+        views=views,
         members=members,
-        unseen=[*unlogged, *unseen],
+        unseen=[*unlogged, *views.left_out, *unseen],
     )
 
 

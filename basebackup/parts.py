@@ -14,6 +14,8 @@ BLOCK_BYTES = 8192
 
 #: A part is never smaller: below this its two transactions cost more than they bring.
 _LEAST_BYTES = 32 * 1024 * 1024
+#: Nor bigger: whoever is told to end after a part is waited for.
+_MOST_BYTES = 512 * 1024 * 1024
 #: So many parts per job keep all jobs busy until shortly before the end.
 _PARTS_PER_JOB = 4
 
@@ -33,7 +35,7 @@ def plan_parts(tables: Iterable[SourceTable], sizes: Mapping[int, int], jobs: in
     """Return the parts of the tables, the biggest first; ``sizes`` holds bytes by table's OID."""
     copied = [table for table in tables if not table.is_partitioned]
     total = sum(sizes[table.oid] for table in copied)
-    part_bytes = max(_LEAST_BYTES, total // (jobs * _PARTS_PER_JOB))
+    part_bytes = min(_MOST_BYTES, max(_LEAST_BYTES, total // (jobs * _PARTS_PER_JOB)))
     parts = [part for table in copied for part in _cut(table, sizes[table.oid], part_bytes)]
     return sorted(parts, key=lambda part: (-part.size_bytes, part.schema, part.table))
 

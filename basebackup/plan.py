@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from pgrepl.basebackup.objects import LeftOut
+from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.parts import plan_parts
-from pgrepl.basebackup.prepare import check_target, plan_schema, prepare
+from pgrepl.basebackup.prepare import check_extensions, check_target, plan_schema, prepare
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.sift import Step
 from pgrepl.basebackup.snapshot import keep_new_snapshot
@@ -63,10 +63,10 @@ def plan_copy(
         preparation = prepare(keeper.connection, source, options)
         tables = preparation.objects.tables
         keeper.lock(tables, options.lock_timeout_s)
-        if read_version(target) and find_source(target, source.name) is not None:
-            extensions: dict[str, str] = {}
-        else:
-            extensions = check_target(target, config.target.endpoint, preparation)
+        # The schemas of a source that is recorded are its own.
+        is_recorded = bool(read_version(target)) and find_source(target, source.name) is not None
+        check = check_extensions if is_recorded else check_target
+        extensions = check(target, config.target.endpoint, preparation)
         schema = plan_schema(
             source,
             keeper.connection,

@@ -19,7 +19,7 @@ from pgrepl.postgres import Connection
 from pgrepl.remap import SchemaMap
 from pgrepl.sqlstate import translated
 
-__all__ = ["Preparation", "check_target", "plan_schema", "prepare"]
+__all__ = ["Preparation", "check_extensions", "check_target", "plan_schema", "prepare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,9 @@ def prepare(connection: Connection, source: SourceConfig, options: CopyOptions) 
 
     """
     with translated(source.endpoint, "cannot read the catalogue"):
-        objects = read_objects(connection, source.selection, options.tables)
+        objects = read_objects(
+            connection, source.selection, options.tables, with_views=options.with_views
+        )
         ((dbname,),) = connection.execute("select current_database()").fetchall()
     if not objects.tables:
         raise ConfigError(
@@ -72,16 +74,31 @@ def check_target(
             "select nspname from pg_namespace where nspname = any (%s) order by 1",
             (list(preparation.schemas.values()),),
         ).fetchall()
-        extensions = connection.execute(
-            "select e.extname, n.nspname from pg_extension e"
-            " join pg_namespace n on n.oid = e.extnamespace"
-        ).fetchall()
     if taken:
         names = ", ".join(name for (name,) in taken)
         raise TargetError(
             f"{endpoint}: schemas exist that pgrepl did not make for this source: {names}",
             hint='Rename or drop them, or choose other names with schema = "..." in pgrepl.toml.',
         )
+    return check_extensions(connection, endpoint, preparation)
+
+
+def check_extensions(
+    connection: Connection, endpoint: Endpoint, preparation: Preparation
+) -> dict[str, str]:
+    """Return the schemas of the target's extensions, if it has all that are needed.
+
+    Raises
+    ------
+    TargetError
+        when one is missing.
+
+    """
+    with translated(endpoint, "cannot read the catalogue"):
+        extensions = connection.execute(
+            "select e.extname, n.nspname from pg_extension e"
+            " join pg_namespace n on n.oid = e.extnamespace"
+        ).fetchall()
     missing = sorted(preparation.objects.extensions - {name for name, _ in extensions})
     if missing:
         statements = [

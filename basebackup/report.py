@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from pgrepl.basebackup.objects import LeftOut
+from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.state import TableProgress
 from pgrepl.lsn import Lsn
 from pgrepl.naming import TableSelection
 
 __all__ = ["CopyOptions", "CopyReport", "Outcome", "Stage", "Watcher"]
 
-Stage = Literal["slot", "schema", "data", "keys", "foreign keys", "sequences", "statistics"]
+Stage = Literal[
+    "slot", "schema", "data", "keys", "foreign keys", "views", "sequences", "statistics"
+]
 Outcome = Literal["copied", "resumed", "already copied", "schema made"]
 
 
@@ -26,6 +28,7 @@ class CopyOptions:
     #: None: as many as Spark has cores.
     jobs: int | None = None
     with_all_indexes: bool = False
+    with_views: bool = False
     is_restart: bool = False
     is_schema_only: bool = False
     lock_timeout_s: int = 30

@@ -12,34 +12,33 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
-from uuid import uuid4
 
 import psycopg
 
 from pgrepl.advisory import take_lock
 from pgrepl.basebackup import finish, state
+from pgrepl.basebackup.copying import RowCopy
 from pgrepl.basebackup.discard import discard
-from pgrepl.basebackup.identity import Identity, check_same, check_unchanged, identify
-from pgrepl.basebackup.job import CopyJob, SessionInBackground
-from pgrepl.basebackup.parts import plan_parts
+from pgrepl.basebackup.identity import check_same, check_unchanged
+from pgrepl.basebackup.job import Crew
 from pgrepl.basebackup.prepare import check_target, plan_schema, prepare
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
 from pgrepl.basebackup.sift import ROW_PHASES
 from pgrepl.basebackup.snapshot import (
     Keeper,
-    drop_slot,
     keep_new_slot,
     keep_new_snapshot,
     slot_exists,
 )
-from pgrepl.basebackup.worker import CopyTask
 from pgrepl.catalogue import SourceTable, read_tables
 from pgrepl.config import Config, SourceConfig
 from pgrepl.errors import PgreplError, SourceError
 from pgrepl.failpoint import reach
+from pgrepl.identity import Identity, identify
 from pgrepl.migrations import migrate
 from pgrepl.postgres import Connection, connect
 from pgrepl.programs import find_client
+from pgrepl.slot import drop_slot
 from pgrepl.source_state import (
     SourceRow,
     add_source,
@@ -56,7 +55,6 @@ __all__ = ["copy_source"]
 logger = logging.getLogger(__name__)
 
 _STAGE = "basebackup"
-_POLL_S = 1.0
 
 
 def copy_source(
@@ -92,7 +90,7 @@ class _Run:
 
     def run(self) -> CopyReport:
         begin = time.monotonic()
-        identity = identify(self.source.endpoint)
+        identity = identify(self.source.endpoint, _STAGE)
         row = find_source(self.target, self.source.name)
         if row is not None and self.options.is_restart:
             discard(self.target, self.config.target.endpoint, self.origin, self.source, row)
@@ -141,16 +139,16 @@ class _Run:
                 self._make_schema(source_id, connection, None)
             self._run_steps(source_id, is_one_moment=True, jobs=self.options.jobs or 1)
             return "schema made"
-        spark = SessionInBackground(self.config.spark, self.options.jobs)
+        crew = Crew(self.config.spark, self.options.jobs)
         try:
             keeper = self._make_slot(source_id)
             with keeper.connection:
                 tables = self._make_schema_or_drop_slot(source_id, keeper)
                 reach("basebackup.schema_made")
-                self._copy(source_id, keeper, tables, spark)
-            self._finish(source_id, self.source.slot, spark.jobs)
+                self._copy(source_id, keeper, tables, crew)
+            self._finish(source_id, self.source.slot, crew.jobs)
         finally:
-            spark.stop()
+            crew.stop()
         return "copied"
 
     def _look_first(self) -> None:
@@ -226,7 +224,7 @@ class _Run:
         if not unfinished:
             self._finish(row.source_id, row.slot, self.options.jobs or self.config.replay.shards)
             return
-        spark = SessionInBackground(self.config.spark, self.options.jobs)
+        crew = Crew(self.config.spark, self.options.jobs)
         try:
             keeper = keep_new_snapshot(self.source.endpoint)
             with keeper.connection:
@@ -235,10 +233,10 @@ class _Run:
                 expected = {key: known[key].definition for key in unfinished}
                 check_unchanged(self.source.endpoint, expected, current)
                 keeper.lock(tables, self.options.lock_timeout_s)
-                self._copy(row.source_id, keeper, tables, spark)
-            self._finish(row.source_id, row.slot, spark.jobs)
+                self._copy(row.source_id, keeper, tables, crew)
+            self._finish(row.source_id, row.slot, crew.jobs)
         finally:
-            spark.stop()
+            crew.stop()
 
     # --- the way to the end -------------------------------------------------------------------
 
@@ -247,40 +245,16 @@ class _Run:
         source_id: int,
         keeper: Keeper,
         tables: Sequence[SourceTable],
-        spark: SessionInBackground,
+        crew: Crew,
     ) -> None:
-        self.watcher.begin("data")
-        endpoint = self.config.target.endpoint
-        task = CopyTask(
+        RowCopy(
             source=self.source.endpoint,
-            target=endpoint,
-            run_id=uuid4(),
-            snapshot=keeper.snapshot,
-            tables={table.key: table for table in tables},
+            endpoint=self.config.target.endpoint,
+            target=self.target,
+            source_id=source_id,
             target_schemas=self._schemas(source_id),
-        )
-        parts = plan_parts(tables, keeper.sizes(tables), spark.jobs)
-        with translated(endpoint, "cannot plan the copy"):
-            state.begin_copying(
-                self.target,
-                source_id,
-                run_id=task.run_id,
-                parts=parts,
-                tables=tables,
-                target_schemas=task.target_schemas,
-                start=keeper.start,
-            )
-        reach("basebackup.copy_planned")
-        session = spark.session()
-        logger.info("copying begins", extra={"parts": len(parts), "jobs": spark.jobs})
-        job = CopyJob(session, task, min(spark.jobs, len(parts) or 1))
-        job.wait(lambda: self._poll(source_id), _POLL_S)
-
-    def _poll(self, source_id: int) -> None:
-        with translated(self.config.target.endpoint, "cannot follow the copy"):
-            if state.finish_tables(self.target, source_id):
-                reach("basebackup.table_ready")
-            self.watcher.show(state.read_progress(self.target, source_id))
+            watcher=self.watcher,
+        ).run(keeper, tables, crew)
 
     def _finish(self, source_id: int, slot: str, jobs: int) -> None:
         endpoint = self.config.target.endpoint
@@ -313,6 +287,8 @@ class _Run:
         finish.run_steps(endpoint, source_id, ("foreign_key",), jobs)
         if is_one_moment:
             finish.run_steps(endpoint, source_id, ROW_PHASES, jobs)
+        self.watcher.begin("views")
+        finish.run_steps(endpoint, source_id, ("view",), jobs)
 
     def _set_origin(self, source_id: int, slot: str) -> None:
         """Let the receiver begin where the slot began; only then is the source streaming."""

@@ -13,8 +13,11 @@ from typing import Literal, get_args
 from postgast import pg_query_pb2
 from psycopg.sql import SQL, Identifier
 
+from pgrepl.basebackup.checks import family_tables, take_checks
 from pgrepl.basebackup.dump import Dump
-from pgrepl.basebackup.objects import LeftOut, SourceObjects
+from pgrepl.basebackup.left_out import LEFT_OUT, LEFT_OUT_COMMANDS, left_out_name
+from pgrepl.basebackup.needs import LeftOut
+from pgrepl.basebackup.objects import SourceObjects
 from pgrepl.basebackup.subject import Subject, statement_of, subject_of
 from pgrepl.remap import RemapError, SchemaMap, remap
 from pgrepl.remap_nodes import texts
@@ -23,7 +26,7 @@ from pgrepl.syntax import Tree
 __all__ = ["PHASES", "ROW_PHASES", "Phase", "SchemaError", "SchemaPlan", "Step", "sift"]
 
 #: In this order, each finished before the next begins.
-Phase = Literal["key", "attach", "property", "foreign_key", "validate", "valid_foreign_key"]
+Phase = Literal["key", "attach", "property", "foreign_key", "validate", "valid_foreign_key", "view"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 #: These look at rows of two tables: they hold only between tables copied at the same moment.
 ROW_PHASES: tuple[Phase, ...] = ("validate", "valid_foreign_key")
@@ -34,20 +37,7 @@ _OBJECT = pg_query_pb2.ObjectType
 _INDEX_CONSTRAINTS = frozenset({_CON.CONSTR_PRIMARY, _CON.CONSTR_UNIQUE, _CON.CONSTR_EXCLUSION})
 # Settings of pg_dump's own session, and schemas, which we make ourselves.
 _IGNORED = frozenset({"VariableSetStmt", "SelectStmt", "CreateSchemaStmt"})
-_LEFT_OUT = {
-    "CreateForeignTableStmt": ("foreign table", "its rows are elsewhere"),
-    "CreatePolicyStmt": ("policy", "row security is the source's"),
-    "CreateTableAsStmt": ("materialized view", "only tables are replicated"),
-    "CreateTrigStmt": ("trigger", "what it does arrives as changes"),
-    "GrantStmt": ("privileges", "roles are the source's"),
-    "AlterDefaultPrivilegesStmt": ("privileges", "roles are the source's"),
-    "RuleStmt": ("rule", "what it does arrives as changes"),
-    "ViewStmt": ("view", "only tables are replicated"),
-}
-_LEFT_OUT_COMMANDS = {
-    _AT.AT_EnableRowSecurity: ("row security", "it is the source's"),
-    _AT.AT_ForceRowSecurity: ("row security", "it is the source's"),
-}
+_VIEWS = frozenset({"CreateTableAsStmt", "ViewStmt"})
 _NOT_NEEDED = "no replicated table needs it"
 _KINDS = {"pg_proc": "function", "pg_type": "type", "pg_class": "sequence or table"}
 
@@ -90,6 +80,7 @@ def sift(
 
     """
     sifter = _Sifter(objects, names, with_all_indexes=with_all_indexes)
+    sifter.family = family_tables(dump.before_data)
     for tree in dump.before_data:
         sifter.take_before(tree)
     for tree in dump.after_data:
@@ -108,32 +99,55 @@ class _Sifter:
             Subject(item.catalog, item.schema, item.name, tuple(item.arguments)): item
             for item in objects.needed
         }
+        self._views = {view.key: view for view in objects.views.chosen}
+        self._view_needs = {
+            Subject(item.catalog, item.schema, item.name, tuple(item.arguments)): item
+            for item in objects.views.needed
+        }
+        self._left_out_views = {item.name for item in objects.views.left_out}
         # A type that a table or a composite type is has its name from pg_class.
         self._made: set[tuple[str, str]] = set()
+        self._made_late: set[tuple[str, str]] = set()
+        #: Tables with parents or children.
+        self.family: set[tuple[str, str]] = set()
+        self._moved_checks: set[tuple[str, ...]] = set()
         _check_tables(objects, self._tables)
 
     def take_before(self, tree: Tree) -> None:
         """Sort a statement of the section before the data."""
         kind, statement = statement_of(tree)
         subject = subject_of(tree)
-        if self._leave_out(kind, statement, subject):
+        if self._take_view(tree, kind, subject) or self._leave_out(kind, statement, subject):
             return
         if kind == "CommentStmt":
-            if self._is_wanted(subject) or statement.objtype == _OBJECT.OBJECT_SCHEMA:
+            if subject is not None and tuple(texts(statement.object.list.items)) in (
+                self._moved_checks
+            ):
+                self._add_step("property", subject, self._remap(tree, subject))
+            elif self._is_wanted(subject) or statement.objtype == _OBJECT.OBJECT_SCHEMA:
                 self._keep_before(tree, subject)
         elif subject is None:
             raise SchemaError(f"pgrepl does not know what to do with a {kind}")
         elif self._is_wanted(subject):
+            if kind == "CreateStmt" and (subject.schema, subject.name) not in self.family:
+                tree = self._move_checks(tree, subject)
             self._keep_before(tree, subject)
         elif kind.startswith(("Create", "Define", "Composite")):
             what = _KINDS.get(subject.catalog, subject.catalog.removeprefix("pg_"))
             self.plan.left_out.append(LeftOut(what, str(subject), _NOT_NEEDED))
 
+    def _move_checks(self, tree: Tree, subject: Subject) -> Tree:
+        rest, checks = take_checks(tree)
+        for name, alter in checks:
+            self._moved_checks.add((subject.schema, subject.name, name))
+            self._add_step("key", subject, self._remap(alter, subject))
+        return rest
+
     def take_after(self, tree: Tree) -> None:
         """Sort a statement of the section after the data."""
         kind, statement = statement_of(tree)
         subject = subject_of(tree)
-        if self._leave_out(kind, statement, subject):
+        if self._take_view(tree, kind, subject) or self._leave_out(kind, statement, subject):
             return
         handlers: Mapping[str, Callable[[Tree, Tree, Subject], None]] = {
             "AlterTableStmt": self._take_alter,
@@ -148,18 +162,47 @@ class _Sifter:
         elif kind == "CommentStmt":
             self._take_index_comment(tree, statement)
 
+    def _take_view(self, tree: Tree, kind: str, subject: Subject | None) -> bool:
+        """Take a statement about a view that is wanted, or about what only views need.
+
+        They run after the data, in the order of the dump, which is that of their dependencies.
+        """
+        if subject is None or (kind in LEFT_OUT and kind not in _VIEWS):
+            return False
+        view = self._views.get((subject.schema, subject.name))
+        if view is None or subject.catalog != "pg_class":
+            item = self._view_needs.get(subject)
+            if item is None or self._is_wanted(subject):
+                return False
+            is_evaluated = item.is_evaluated
+            self._add_step("view", subject, self._remap(tree, subject, is_evaluated=is_evaluated))
+            return True
+        if kind == "IndexStmt":
+            statement = statement_of(tree)[1]
+            if not self._is_index_wanted(statement, subject):
+                return True
+            self._made_late.add((subject.schema, statement.idxname))
+        self._add_step("view", subject, self._remap(tree, subject))
+        if kind == "CreateTableAsStmt" and view.is_populated:
+            name = Identifier(self._names.target_schema(view.schema), view.name)
+            refresh = SQL("refresh materialized view {}").format(name)
+            self._add_step("view", subject, refresh.as_string())
+        return True
+
     def _leave_out(self, kind: str, statement: Tree, subject: Subject | None) -> bool:
         if kind in _IGNORED:
             return True
-        if kind in _LEFT_OUT:
-            what, reason = _LEFT_OUT[kind]
-            name = _left_out_name(kind, statement, subject)
-            self.plan.left_out.append(LeftOut(what, name, reason))
+        if kind in LEFT_OUT:
+            what, reason = LEFT_OUT[kind]
+            name = left_out_name(kind, statement, subject)
+            # Views that the patterns take in are named already.
+            if kind not in _VIEWS or name not in self._left_out_views:
+                self.plan.left_out.append(LeftOut(what, name, reason))
             return True
         if kind == "AlterTableStmt":
             command = statement.cmds[0].alter_table_cmd.subtype
-            if command in _LEFT_OUT_COMMANDS:
-                what, reason = _LEFT_OUT_COMMANDS[command]
+            if command in LEFT_OUT_COMMANDS:
+                what, reason = LEFT_OUT_COMMANDS[command]
                 self.plan.left_out.append(LeftOut(what, str(subject), reason))
                 return True
             # Triggers and rules are left out by name; how they fire goes with them.
@@ -204,14 +247,16 @@ class _Sifter:
     def _take_index(self, tree: Tree, statement: Tree, subject: Subject) -> None:
         if (subject.schema, subject.name) not in self._tables:
             return
-        name = (subject.schema, statement.idxname)
-        if statement.unique or self._with_all_indexes:
-            self._made.add(name)
+        if self._is_index_wanted(statement, subject):
+            self._made.add((subject.schema, statement.idxname))
             self._add_step("key", subject, self._remap(tree, subject))
-        else:
-            self.plan.left_out.append(
-                LeftOut("index", ".".join(name), "not unique; --indexes all makes it")
-            )
+
+    def _is_index_wanted(self, statement: Tree, subject: Subject) -> bool:
+        if statement.unique or self._with_all_indexes:
+            return True
+        name = f"{subject.schema}.{statement.idxname}"
+        self.plan.left_out.append(LeftOut("index", name, "not unique; --indexes all makes it"))
+        return False
 
     def _take_property(self, tree: Tree, statement: Tree, subject: Subject) -> None:
         del statement
@@ -227,9 +272,12 @@ class _Sifter:
 
     def _take_index_comment(self, tree: Tree, statement: Tree) -> None:
         names = texts(statement.object.list.items)
-        if statement.objtype == _OBJECT.OBJECT_INDEX and tuple(names) in self._made:
+        if statement.objtype == _OBJECT.OBJECT_INDEX:
             subject = Subject("pg_class", names[0], names[1])
-            self._add_step("property", subject, self._remap(tree, subject))
+            if tuple(names) in self._made:
+                self._add_step("property", subject, self._remap(tree, subject))
+            elif tuple(names) in self._made_late:
+                self._add_step("view", subject, self._remap(tree, subject))
 
     def _take_alter(self, tree: Tree, statement: Tree, subject: Subject) -> None:
         command = statement.cmds[0].alter_table_cmd
@@ -302,23 +350,6 @@ class _Sifter:
 def _definition(command: Tree) -> Tree:
     # The field is called "def", which is a word of Python.
     return getattr(command, "def")
-
-
-def _left_out_name(kind: str, statement: Tree, subject: Subject | None) -> str:
-    own = {"CreateTrigStmt": "trigname", "CreatePolicyStmt": "policy_name", "RuleStmt": "rulename"}
-    if kind in own:
-        return f"{getattr(statement, own[kind])} of {subject}"
-    if kind == "GrantStmt":
-        return f"on {_granted(statement.objects[0])}"
-    return str(subject) if subject is not None else "default privileges"
-
-
-def _granted(node: Tree) -> str:
-    if node.HasField("range_var"):
-        return f"{node.range_var.schemaname}.{node.range_var.relname}"
-    if node.HasField("object_with_args"):
-        return ".".join(texts(node.object_with_args.objname))
-    return node.string.sval or ".".join(texts(node.list.items))
 
 
 def _check_tables(objects: SourceObjects, tables: Mapping[tuple[str, str], object]) -> None:

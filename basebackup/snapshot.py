@@ -20,15 +20,15 @@ from pgrepl.dsn import Endpoint
 from pgrepl.errors import SourceError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
+from pgrepl.slot import PLUGIN
 from pgrepl.sqlstate import translated
 from pgrepl.writers import read_writers
 
-__all__ = ["Keeper", "Start", "drop_slot", "keep_new_slot", "keep_new_snapshot", "slot_exists"]
+__all__ = ["Keeper", "Start", "keep_new_slot", "keep_new_snapshot", "slot_exists"]
 
 logger = logging.getLogger(__name__)
 
 _STAGE = "basebackup"
-_PLUGIN = "wal2json"
 #: How long a slot's creation may take before we look who is in its way.
 _PATIENCE_S = 2.0
 
@@ -152,7 +152,7 @@ class _SlotCreation:
         self._endpoint = endpoint
         self._maker = maker
         self._statement = SQL("CREATE_REPLICATION_SLOT {} LOGICAL {} (SNAPSHOT 'export')").format(
-            Identifier(slot), Identifier(_PLUGIN)
+            Identifier(slot), Identifier(PLUGIN)
         )
         self._row: tuple[str, str] | None = None
         self._error: psycopg.Error | None = None
@@ -218,7 +218,7 @@ def slot_exists(connection: Connection, endpoint: Endpoint, slot: str) -> bool:
     if row is None:
         return False
     plugin, is_here, wal_status = row
-    if plugin != _PLUGIN or not is_here:
+    if plugin != PLUGIN or not is_here:
         raise SourceError(
             f'{endpoint}: slot "{slot}" is somebody else\'s',
             hint="Set another slot name for this source in pgrepl.toml.",
@@ -229,13 +229,3 @@ def slot_exists(connection: Connection, endpoint: Endpoint, slot: str) -> bool:
             hint="Raise max_slot_wal_keep_size there, and begin anew with --restart.",
         )
     return True
-
-
-def drop_slot(connection: Connection, endpoint: Endpoint, slot: str) -> None:
-    """Drop the slot if it is there."""
-    with translated(endpoint, f'cannot drop slot "{slot}"'):
-        connection.execute(
-            "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
-            " where slot_name = %s and plugin = %s and database = current_database()",
-            (slot, _PLUGIN),
-        )

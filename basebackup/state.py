@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.basebackup.objects import LeftOut
+from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.parts import Part
 from pgrepl.basebackup.sift import Phase, SchemaPlan
 from pgrepl.basebackup.snapshot import Start
@@ -23,7 +23,6 @@ __all__ = [
     "TableProgress",
     "begin_copying",
     "clear_work",
-    "find_dependents",
     "finish_tables",
     "forget",
     "leave_out_steps",
@@ -243,11 +242,3 @@ def clear_work(connection: Connection, source_id: int) -> None:
     """Remove the lists of what was to be done, when it is done."""
     connection.execute("delete from replication.copy_part where source_id = %s", (source_id,))
     connection.execute("delete from replication.copy_step where source_id = %s", (source_id,))
-
-
-def find_dependents(connection: Connection, schemas: Sequence[str]) -> Sequence[str]:
-    """Return what others made elsewhere on the target on top of these schemas."""
-    with connection.cursor(row_factory=scalar_row) as cursor:
-        return cursor.execute(
-            load_query("pgrepl.basebackup", "dependents"), {"schemas": list(schemas)}
-        ).fetchall()

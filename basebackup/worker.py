@@ -10,7 +10,7 @@ Everything here runs in Spark's workers. The conninfos travel inside the pickled
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres import Connection, connect
 from pgrepl.sqlstate import translated
 
-__all__ = ["CopyTask", "open_snapshot", "run_task"]
+__all__ = ["CopyTask", "TaskReport", "open_snapshot", "run_task"]
 
 _STAGE = "basebackup"
 
@@ -43,6 +43,8 @@ class CopyTask:
     snapshot: str
     tables: Mapping[tuple[str, str], SourceTable] = field(repr=False)
     target_schemas: Mapping[str, str] = field(repr=False)
+    #: Whether keys and foreign keys are in force already.
+    is_live: bool = False
 
 
 class _Part(NamedTuple):
@@ -53,8 +55,18 @@ class _Part(NamedTuple):
     end_block: int | None
 
 
-def run_task(task: CopyTask) -> list[PgreplError]:
-    """Copy parts until none is left, and return what went wrong with some of them."""
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """How a task ended."""
+
+    #: What went wrong with some of the parts.
+    errors: Sequence[PgreplError]
+    #: Whether no part is left that nobody copies.
+    is_over: bool
+
+
+def run_task(task: CopyTask, is_stopping: Callable[[], bool] = lambda: False) -> TaskReport:
+    """Copy parts until none is left, or until it is told to stop."""
     errors: list[PgreplError] = []
     while True:
         try:
@@ -64,12 +76,15 @@ def run_task(task: CopyTask) -> list[PgreplError]:
             ):
                 with translated(task.source, "cannot use the snapshot"):
                     open_snapshot(source, task.snapshot)
-                failed = _copy_all(task, source, target)
+                if task.is_live:
+                    with translated(task.target, "cannot lift foreign keys"):
+                        target.execute("set session_replication_role = replica")
+                failed = _copy_all(task, source, target, is_stopping)
         except PgreplError as exc:
             # No part is to blame: without connections or the snapshot nothing can be copied.
-            return [*errors, exc]
+            return TaskReport([*errors, exc], is_over=True)
         if failed is None:
-            return errors
+            return TaskReport(errors, is_over=not is_stopping())
         errors.append(failed)
 
 
@@ -79,9 +94,11 @@ def open_snapshot(connection: Connection, snapshot: str) -> None:
     connection.execute(SQL("set transaction snapshot {}").format(Literal(snapshot)))
 
 
-def _copy_all(task: CopyTask, source: Connection, target: Connection) -> PgreplError | None:
+def _copy_all(
+    task: CopyTask, source: Connection, target: Connection, is_stopping: Callable[[], bool]
+) -> PgreplError | None:
     """Copy parts until none is left, or one fails; the connections are of no use then."""
-    while True:
+    while not is_stopping():
         part = None
         try:
             with translated(task.target, "cannot record the copy"), target.transaction():
@@ -101,6 +118,7 @@ def _copy_all(task: CopyTask, source: Connection, target: Connection) -> PgreplE
                 raise
             _record_failure(task, part, exc)
             return exc
+    return None
 
 
 def _take(target: Connection, run_id: UUID) -> _Part | None:

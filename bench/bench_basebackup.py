@@ -1,10 +1,11 @@
 """Throughput of a basebackup beside its peers, on the same data in one run.
 
-    python bench/bench_basebackup.py [--megabytes 150] [--jobs 2]
+    PYTHONPATH=. python bench/bench_basebackup.py [--megabytes 600] [--jobs 2]
 
 Two shapes of the same size: eight tables, and one big table. Each tool copies schema, rows and
-primary keys from one throwaway server into another. pgrepl's figure is given with and without the
-start of Spark, which costs the same however much is copied.
+primary keys from one throwaway server into another. pgrepl's time is given by its stages, because
+some of them cost the same however much is copied. CPU seconds of the tool and of both servers say
+more than the clock where the machine has other work.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import psycopg
 
+from bench.cpu import cpu_seconds, own_cpu_seconds
 from pgrepl.throwaway import Cluster
 
 SETTINGS = {
@@ -52,6 +54,7 @@ class Result:
     tool: str
     seconds: float
     note: str = ""
+    cpu: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,30 +118,30 @@ def with_pgrepl(arena: Arena) -> Result:
     command = [sys.executable, "-m", "pgrepl.cli", "basebackup", arena.dbname]
     options = ["--jobs", str(arena.jobs), "--config", str(config), "--log-format", "json", "--json"]
     with Memory() as memory:
-        begin = time.monotonic()
+        begin, begin_at = time.monotonic(), time.time()
         done = subprocess.run([*command, *options], check=False, capture_output=True, text=True)
         seconds = time.monotonic() - begin
     if done.returncode != 0:
         sys.exit(done.stderr)
     with psycopg.connect(arena.source.dsn(arena.dbname), autocommit=True) as connection:
         connection.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
-    idle = waiting_s(done.stderr, json.loads(done.stdout), arena.jobs)
-    note = (
-        f"{seconds - idle:.1f} s without Spark's start; a Python worker's peak {memory.peak_mb} MB"
-    )
+    note = f"{stages(done.stderr, begin_at)}; a copying process's peak {memory.peak_mb} MB"
     return Result("pgrepl basebackup", seconds, note)
 
 
-def waiting_s(log: str, report: dict[str, Any], jobs: int) -> float:
-    """Return how long nothing was copied between the schema and the keys: Spark started."""
+def stages(log: str, begin_at: float) -> str:
+    """Say how long pgrepl took for what."""
     entries = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    at = {entry["event"]: datetime.fromisoformat(entry["at"]) for entry in entries}
-    stage_s: float = (at["basebackup: keys"] - at["basebackup: data"]).total_seconds()
-    return stage_s - sum(float(table["seconds"]) for table in report["tables"]) / jobs
+    at = {entry["event"]: datetime.fromisoformat(entry["at"]).timestamp() for entry in entries}
+    edges = [begin_at, *(at[f"basebackup: {stage}"] for stage in ("data", "keys", "statistics"))]
+    names = ("before the data", "data", "keys")
+    times = zip(names, edges, edges[1:], strict=False)
+    spark = ", Spark took over" if "Spark takes over" in at else ""
+    return ", ".join(f"{end - begin:.1f} s {name}" for name, begin, end in times) + spark
 
 
 class Memory:
-    """Watch the memory of Spark's Python workers."""
+    """Watch the memory of the processes that copy: Spark's Python workers, and our own."""
 
     def __enter__(self) -> Self:
         """Begin to watch."""
@@ -161,7 +164,7 @@ class Memory:
                     found = re.search(r"VmHWM:\s+(\d+)", status.read_text())
                 except OSError:
                     continue
-                if found and b"pyspark.daemon" in command:
+                if found and (b"pyspark.daemon" in command or b"basebackup.helper" in command):
                     self.peak_mb = max(self.peak_mb, int(found[1]) // 1024)
 
 
@@ -233,27 +236,30 @@ TOOLS: tuple[Callable[[Arena], Result | None], ...] = (
 
 def measure(arena: Arena, shape: str, megabytes: int) -> None:
     """Run every tool on one shape and print figures and ratios."""
-    print(f"{shape}, {megabytes} MB, {arena.jobs} jobs")
+    print(f"{shape}, {megabytes} MB, {arena.jobs} jobs; CPU: the tool + source + target")
     results = []
     for tool in TOOLS:
         clean(arena)
+        before = own_cpu_seconds(), cpu_seconds(arena.source), cpu_seconds(arena.target)
         result = tool(arena)
+        after = own_cpu_seconds(), cpu_seconds(arena.source), cpu_seconds(arena.target)
         if result is None:
             print("  pgcopydb clone: not installed, skipped")
         else:
-            results.append(result)
+            used = [f"{end - begin:.1f}" for begin, end in zip(before, after, strict=True)]
+            results.append(replace(result, cpu=" + ".join(used)))
     for result in results:
         ratio = result.seconds / results[0].seconds
         print(
             f"  {result.tool:24} {result.seconds:6.1f} s {megabytes / result.seconds:6.1f} MB/s"
-            f"  {ratio:5.2f} x pgrepl's time  {result.note}"
+            f"  {ratio:5.2f} x pgrepl's time  {result.cpu} s of CPU  {result.note}"
         )
 
 
 def main() -> None:
     """Run everything."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--megabytes", type=int, default=150)
+    parser.add_argument("--megabytes", type=int, default=600)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     with (

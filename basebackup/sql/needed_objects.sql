@@ -1,5 +1,5 @@
--- Everything that the tables given need, however far away: what their columns, defaults,
--- constraints and indexes depend on. Foreign keys count for nothing here.
+-- Everything that the tables or views given need, however far away: what their columns, defaults,
+-- constraints, indexes and queries depend on. Foreign keys count for nothing here.
 --
 -- is_evaluated: whether it is needed by more than defaults of columns, which a copy never computes.
 with recursive
@@ -18,6 +18,9 @@ needed (classid, objid, is_evaluated) as (
            and d.deptype in ('a', 'i') and c.contype is distinct from 'f'
         or d.classid = 'pg_class'::regclass and d.deptype in ('a', 'i')
            and exists (select from pg_class x where x.oid = d.objid and x.relkind in ('i', 'I', 'S'))
+        -- the query of a view; other rules are not copied
+        or d.classid = 'pg_rewrite'::regclass and d.deptype = 'i'
+           and exists (select from pg_rewrite q where q.oid = d.objid and q.rulename = '_RETURN')
      union
     select x.classid, x.objid, n.is_evaluated
       from needed n

@@ -2,6 +2,8 @@
 select 'event trigger' as kind, evtname::text as name from pg_event_trigger e
  where not exists (select from pg_depend d where d.classid = 'pg_event_trigger'::regclass
                       and d.objid = e.oid and d.deptype = 'e')
+   -- pgrepl's own, see pgrepl ddl install
+   and e.evtname !~ '^pgrepl_.*_[01]$'
 union all
 select 'cast', format('(%s as %s)', castsource::regtype, casttarget::regtype) from pg_cast c
  where c.oid >= 16384

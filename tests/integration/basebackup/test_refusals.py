@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from pgrepl.basebackup import plan_copy
 from pgrepl.basebackup.dump import read_dump
 from pgrepl.basebackup.prepare import prepare
 from pgrepl.basebackup.report import CopyOptions
@@ -35,7 +36,7 @@ def _no_spark(monkeypatch):
         def stop(self) -> None:
             pass
 
-    monkeypatch.setattr("pgrepl.basebackup.run.SessionInBackground", Never)
+    monkeypatch.setattr("pgrepl.basebackup.run.Crew", Never)
 
 
 def test_schema_that_exists_is_not_touched(source, target):
@@ -264,3 +265,12 @@ def test_needed_objects_are_found_however_far_away(source):
     with connect(source.endpoint(Side.SOURCE), "test") as connection:
         preparation = prepare(connection, config.sources[source.name], CopyOptions())
     assert set(preparation.schemas) == {"far", "public"}
+
+
+def test_dry_run_of_a_recorded_source_misses_no_extension(source, target):
+    make_tables(source)
+    copy(target, source, is_schema_only=True)
+    source.execute("create extension citext", "create table t (id int primary key, a citext)")
+    config = make_config(target, source)
+    with pytest.raises(TargetError, match="extensions that are missing: citext"):
+        plan_copy(config, config.sources[source.name], CopyOptions(), default_jobs=1)

@@ -43,8 +43,13 @@ def test_partitioned_table_has_no_rows_of_its_own():
 
 
 def test_one_big_table_keeps_all_jobs_busy():
-    parts = plan_parts([table(1)], {1: 10_000 * MB}, jobs=4)
+    parts = plan_parts([table(1)], {1: 4000 * MB}, jobs=4)
     assert len(parts) == 16
+
+
+def test_no_part_takes_long_however_big_the_table():
+    parts = plan_parts([table(1)], {1: 1000_000 * MB}, jobs=4)
+    assert max(part.size_bytes for part in parts) <= 513 * MB
 
 
 def test_table_without_stored_columns_is_never_cut():

@@ -1,0 +1,80 @@
+"""Copy rows of tables under a snapshot: for a new copy, one that goes on, and a resync."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pgrepl.basebackup import state
+from pgrepl.basebackup.job import Crew
+from pgrepl.basebackup.parts import plan_parts
+from pgrepl.basebackup.report import Watcher
+from pgrepl.basebackup.snapshot import Keeper
+from pgrepl.basebackup.worker import CopyTask
+from pgrepl.catalogue import SourceTable
+from pgrepl.dsn import Endpoint
+from pgrepl.failpoint import reach
+from pgrepl.postgres import Connection
+from pgrepl.sqlstate import translated
+
+__all__ = ["RowCopy"]
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCopy:
+    """What is copied from where to where."""
+
+    source: Endpoint
+    endpoint: Endpoint
+    target: Connection
+    source_id: int
+    target_schemas: Mapping[str, str]
+    watcher: Watcher
+    #: Whether keys and foreign keys are in force already.
+    is_live: bool = False
+
+    def run(
+        self,
+        keeper: Keeper,
+        tables: Sequence[SourceTable],
+        crew: Crew,
+        empty: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Copy the tables; ``empty`` runs in the transaction that records what will be copied."""
+        self.watcher.begin("data")
+        task = CopyTask(
+            source=self.source,
+            target=self.endpoint,
+            run_id=uuid4(),
+            snapshot=keeper.snapshot,
+            tables={table.key: table for table in tables},
+            target_schemas=self.target_schemas,
+            is_live=self.is_live,
+        )
+        parts = plan_parts(tables, keeper.sizes(tables), crew.jobs)
+        with translated(self.endpoint, "cannot plan the copy"), self.target.transaction():
+            empty()
+            state.begin_copying(
+                self.target,
+                self.source_id,
+                run_id=task.run_id,
+                parts=parts,
+                tables=tables,
+                target_schemas=task.target_schemas,
+                start=keeper.start,
+            )
+        reach("basebackup.copy_planned")
+        logger.info("copying begins", extra={"parts": len(parts), "jobs": crew.jobs})
+        crew.begin(task, parts).wait(self._poll, _POLL_S)
+
+    def _poll(self) -> None:
+        with translated(self.endpoint, "cannot follow the copy"):
+            if state.finish_tables(self.target, self.source_id):
+                reach("basebackup.table_ready")
+            self.watcher.show(state.read_progress(self.target, self.source_id))

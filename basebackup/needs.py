@@ -1,0 +1,45 @@
+"""What relations need of the source, however far away, and what is not copied of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+
+__all__ = ["LeftOut", "NeededObject", "read_needed"]
+
+
+@dataclass(frozen=True, slots=True)
+class NeededObject:
+    """A row of ``sql/needed_objects.sql``."""
+
+    catalog: str
+    oid: int
+    schema: str
+    name: str
+    #: Names of a function's argument types, without schemas.
+    arguments: Sequence[str]
+    relation_kind: str | None
+    is_evaluated: bool
+    #: The extension that it belongs to, if any.
+    extension: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something of the source that is not copied, and why."""
+
+    kind: str
+    name: str
+    reason: str
+
+
+def read_needed(connection: Connection, oids: Sequence[int]) -> Sequence[NeededObject]:
+    """Read what these tables or views need, they themselves included."""
+    with connection.cursor(row_factory=class_row(NeededObject)) as cursor:
+        query = load_query("pgrepl.basebackup", "needed_objects")
+        return cursor.execute(query, {"tables": oids}).fetchall()
