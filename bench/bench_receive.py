@@ -9,7 +9,6 @@ counts, because on a shared machine others only ever make a round slower. The go
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import psycopg
 
+from bench.cpu import cpu_seconds, own_cpu_seconds
 from pgrepl.throwaway import Cluster, find_binaries
 from tests.support.database import Database
 from tests.support.streaming import Streaming
@@ -32,18 +32,20 @@ OPTIONS = (
 @dataclass(frozen=True)
 class Round:
     wall_s: float
-    cpu_s: float
+    own_s: float
+    source_s: float
+    target_s: float
 
 
-def timed(command: list[str]) -> Round:
-    """Run a program and return its wall time and its own CPU time."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def timed(streaming: Streaming, command: list[str]) -> Round:
+    """Run a program and return its wall time and the CPU times of all three sides."""
+    clusters = streaming.source.cluster, streaming.target.cluster
+    before = [own_cpu_seconds(), *map(cpu_seconds, clusters)]
     began = time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wall_s = time.monotonic() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Round(wall_s, cpu_s)
+    after = [own_cpu_seconds(), *map(cpu_seconds, clusters)]
+    return Round(wall_s, *(end - begin for begin, end in zip(before, after, strict=True)))
 
 
 def make_load(source: Database, scale: int) -> None:
@@ -80,7 +82,7 @@ def recvlogical(streaming: Streaming, end: str, folder: str) -> Round:
     program = streaming.source.cluster.binaries.program("pg_recvlogical")
     command = [str(program), "-d", streaming.source.dsn(), "--slot", slot, "--start", "-n"]
     command += ["--endpos", end, "-f", f"{folder}/out", *options]
-    done = timed(command)
+    done = timed(streaming, command)
     with streaming.source.connect() as connection:
         connection.execute("select pg_drop_replication_slot(%s)", (slot,))
     return done
@@ -92,8 +94,8 @@ def receive(streaming: Streaming, end: str) -> tuple[Round, Round]:
     command = [sys.executable, "-m", "pgrepl.cli", "receive", streaming.name]
     command += ["--config", str(streaming.config), "--until-lsn"]
     start = streaming.target.value("select consistent_point::text from replication.source")
-    nothing = timed([*command, start])
-    done = timed([*command, end])
+    nothing = timed(streaming, [*command, start])
+    done = timed(streaming, [*command, end])
     with streaming.source.connect() as connection:
         connection.execute("select pg_drop_replication_slot(%s)", (streaming.slot,))
         connection.execute(
@@ -161,7 +163,8 @@ def report(messages: int, theirs: list[Round], ours: list[Round], start_s: float
         every = ", ".join(f"{one.wall_s:.2f}" for one in rounds)
         print(
             f"{name:26} {messages / best.wall_s:10,.0f} messages/s"
-            f"   best {best.wall_s:.2f} s of ({every})   own CPU {best.cpu_s:.2f} s"
+            f"   best {best.wall_s:.2f} s of ({every})   CPU {best.own_s:.2f} s its own,"
+            f" {best.source_s:.2f} s the source's, {best.target_s:.2f} s the target's"
         )
     best_s = min(one.wall_s for one in theirs)
     own_s = min(one.wall_s for one in ours)

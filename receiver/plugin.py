@@ -38,12 +38,23 @@ class Plugin(Protocol):
     """An output plugin."""
 
     name: str
-    #: How many bytes of a message tell its action, and which action they tell.
-    prefix_bytes: int
+    #: Which bytes of a message tell its action, and which action they tell.
+    action_at: slice
     actions: Mapping[bytes, Action]
+    #: Between which bytes of a change the key of its table lies, the first of them included, and
+    #: from where on to look for them. What ``table_key`` cuts out, for whoever has no time to call.
+    key_begin: bytes
+    key_end: bytes
+    key_from: int
 
     def option_sets(self) -> Sequence[Mapping[str, str]]:
         """Return options for ``START_REPLICATION``, the best first; old servers refuse some."""
+
+    def is_message(self, message: bytes) -> bool:
+        """Whether this is a message of the plugin's at all."""
+
+    def is_begin(self, message: bytes) -> bool:
+        """Whether this is a whole begin message."""
 
     def table_key(self, message: bytes) -> bytes:
         """Cut out the bytes that name a change's table."""

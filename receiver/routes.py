@@ -85,7 +85,7 @@ class Router:
     def lost_table(self, text: str) -> TableName | None:
         """Split ``schema"."table`` of a warning; None when its loss is of no matter.
 
-        A materialized view is refreshed on the target, not replicated.
+        That of a materialized view is none, see ``_make_route``.
         """
         if text not in self._lost:
             self._lost[text] = self._find_lost(text)
@@ -127,9 +127,11 @@ class Router:
             return Route(name, 0, is_ddl=True, floats=None)
         if name not in self._catalogue:
             self._refresh()
-        if not self.is_selected(name):
-            return Route(name, None, is_ddl=False, floats=None)
         table = self._catalogue.get(name)
+        # A materialized view is refreshed on the target, not replicated.
+        is_view = table is not None and table.is_materialized_view
+        if is_view or not self.is_selected(name):
+            return Route(name, None, is_ddl=False, floats=None)
         floats = None
         if table is not None:
             floats = FloatColumns.of(table.float_names, table.not_null_float_names, self._codec)

@@ -11,13 +11,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 
+import psycopg
+
+from pgrepl import failures
 from pgrepl.config import Config, SourceConfig
-from pgrepl.errors import AlreadyRunning, PgreplError, Retry
+from pgrepl.errors import AlreadyRunning, PgreplError, Retry, TargetError
 from pgrepl.lsn import Lsn
+from pgrepl.postgres import Connection, connect
 from pgrepl.receiver.assembler import Assembler
 from pgrepl.receiver.notify import Notifier
 from pgrepl.receiver.routes import Router
@@ -32,10 +36,11 @@ from pgrepl.receiver.source import (
 )
 from pgrepl.receiver.start import judge_start
 from pgrepl.receiver.stream import ReplicationStream, open_stream
-from pgrepl.receiver.target import SpoolSession, open_spool
+from pgrepl.receiver.target import LiveReceiver, SpoolSession, open_spool
 from pgrepl.receiver.wakeup import Wakeup
 from pgrepl.receiver.wal2json import TEXT_NUMBERS, Wal2Json
 from pgrepl.receiver.writer import SpoolWriter
+from pgrepl.source_state import find_source
 from pgrepl.sqlstate import translated
 
 __all__ = ["Receiver", "Result"]
@@ -82,6 +87,7 @@ class Receiver:
         self._has_streamed = False
         self._is_owner = False
         self._resync_tables: tuple[str, ...] = ()
+        self._may_have_failed = True
 
     def stop(self) -> None:
         """Ask to end within a second, at the boundary of a transaction."""
@@ -128,11 +134,13 @@ class Receiver:
             try:
                 return attempt()
             except PgreplError as exc:
+                self._record(exc)
                 waited_s = time.monotonic() - began_at
                 is_running = isinstance(exc, AlreadyRunning)
                 # A receiver that lost its connection is the rightful one; a new one is not.
                 self._is_owner |= self._has_streamed
-                is_over = is_running and not self._is_owner and waited_s > settings.predecessor_s
+                is_waiting_over = isinstance(exc, LiveReceiver) or waited_s > settings.predecessor_s
+                is_over = is_running and not self._is_owner and is_waiting_over
                 if exc.retry is not Retry.TIMED or is_over:
                     raise
                 if not is_patient and not is_running and waited_s > settings.once_patience_s:
@@ -144,6 +152,33 @@ class Receiver:
                 self._pause(backoff_s)
                 backoff_s = min(backoff_s * 2, settings.backoff_limit_s)
         return None
+
+    def _record(self, error: PgreplError) -> None:
+        """Keep for pgrepl status what went wrong, where the target itself is not what is wrong."""
+        if isinstance(error, AlreadyRunning | TargetError):
+            return
+        self._note(lambda connection, id_: failures.record(connection, "receive", id_, error))
+        self._may_have_failed = True
+
+    def _forget_failure(self) -> None:
+        """Take that back, and what an earlier receiver left: it streams."""
+        if self._may_have_failed:
+            self._note(lambda connection, id_: failures.clear(connection, "receive", id_))
+            self._may_have_failed = False
+
+    def _note(self, write: Callable[[Connection, int], None]) -> None:
+        """Take a note in another session: the one that holds the origin writes the spool only.
+
+        That it cannot be taken is no error of its own.
+        """
+        target = self._config.target.endpoint
+        with (
+            suppress(PgreplError, psycopg.Error),
+            closing(connect(target, "receive")) as connection,
+        ):
+            row = find_source(connection, self._source.name)
+            if row is not None:
+                write(connection, row.source_id)
 
     def _pause(self, duration_s: float) -> None:
         until = time.monotonic() + duration_s
@@ -180,6 +215,7 @@ class Receiver:
                 notifier=self._notifier,
             )
             self._notifier.ready()
+            self._forget_failure()
             with translated(self._source.endpoint, "the stream broke"):
                 session.run()
             self._end(writer)

@@ -92,29 +92,32 @@ class Session:
         is_drained = False
         while left_bytes > 0 and not self._assembler.is_finished:
             size, frame = get(1)
-            if size == 0:
-                if is_drained:
-                    break
-                # More may be on its way: look once without waiting.
-                self._stream.pgconn.consume_input()
-                is_drained = True
-                continue
-            if size < 0:
-                raise self._stream.ended()
-            is_drained = False
-            count += 1
-            left_bytes -= size + _FRAME_BYTES
-            if notices or frame[0] != XLOG_DATA:
+            if size > 0:
+                left_bytes -= size + _FRAME_BYTES
+                is_drained = False
+                if frame[0] == XLOG_DATA and not notices:
+                    frames.append(frame)
+                    continue
                 # Notices belong to the frame in hand, behind those read so far.
+                count += len(frames)
                 self._take(frames)
                 frames = []
                 self._take_notices()
-                if frame[0] != XLOG_DATA:
+                if frame[0] == XLOG_DATA:
+                    frames.append(frame)
+                else:
+                    count += 1
                     self._take_keepalive(frame)
-                    continue
-            frames.append(frame)
+            elif size < 0:
+                raise self._stream.ended()
+            elif is_drained:
+                break
+            else:
+                # More may be on its way: look once without waiting.
+                self._stream.pgconn.consume_input()
+                is_drained = True
         self._take(frames)
-        return count
+        return count + len(frames)
 
     def _take(self, frames: list[memoryview]) -> None:
         if self._assembler.take(frames):

@@ -25,17 +25,18 @@ from pgrepl.lsn import Lsn
 from pgrepl.migrations import migrate
 from pgrepl.postgres import Connection, connect
 from pgrepl.receiver.batch import Batch
+from pgrepl.receiver.predecessor import is_alive
 from pgrepl.receiver.routes import TableName
 from pgrepl.source_state import SourceRow, find_source
 from pgrepl.spool import CHANNEL, SERIAL_BUCKET, SpoolPart
 from pgrepl.sqlstate import translated
 
-__all__ = ["Progress", "SpoolSession", "open_spool"]
+__all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
 
 _COPY = """
 copy replication.raw_messages
     (source_id, seq, bucket, part, kind, first_lsn, last_lsn, first_commit_at, last_commit_at,
-     change_count, payload)
+     change_count, payload_bytes, payload)
 from stdin (format binary)
 """
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -44,10 +45,16 @@ _KINDS = {"parallel": b"parallel", "serial": b"serial"}
 
 # A row's field count; then each field's length before the field, the payload's without it.
 _HEAD = struct.Struct("!hiiiqihii")
-_TAIL = struct.Struct("!iQiQiqiqiii")
+_TAIL = struct.Struct("!iQiQiqiqii")
+_SIZES = struct.Struct("!iii")
+_NULL = struct.Struct("!ii")
 
 #: libpq buffers what it is given at once; big lines are given in pieces.
 _PIECE_BYTES = 1 << 20
+
+
+class LiveReceiver(AlreadyRunning):
+    """Another receiver runs, and it is not just dying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,8 @@ class SpoolSession:
         self._endpoint = endpoint
         self.is_in_transaction = False
         self.source = source
+        #: Whether a payload is stored in as many bytes as are sent.
+        self._is_sized = False
 
     def read_origin(self) -> Lsn | None:
         """Return the position of the origin, flushed to disk; None when it has none."""
@@ -118,7 +127,10 @@ class SpoolSession:
     def use_encoding(self, encoding: str) -> None:
         """Send text in the encoding of the source: the target converts it to its own."""
         with translated(self._endpoint, "cannot take the source's encoding"):
-            self._connection.execute("select set_config('client_encoding', %s, false)", (encoding,))
+            ((self._is_sized,),) = self._connection.execute(
+                "select set_config('client_encoding', %s, false) = getdatabaseencoding()",
+                (encoding,),
+            ).fetchall()
 
     def write(self, batch: Batch) -> None:
         """Write a batch into the open transaction, and commit when it has a position."""
@@ -153,7 +165,7 @@ class SpoolSession:
 
     def _copy(self, parts: Sequence[SpoolPart]) -> None:
         with self._connection.cursor() as cursor, cursor.copy(_COPY) as copy:
-            for piece in _encode(self.source.source_id, parts):
+            for piece in _encode(self.source.source_id, parts, is_sized=self._is_sized):
                 copy.write(piece)
 
     def _turn_serial(self, seq: int) -> None:
@@ -259,7 +271,8 @@ def _set_up_origin(connection: Connection, target: Endpoint, origin: str) -> Non
         try:
             connection.execute("select pg_replication_origin_session_setup(%s)", (origin,))
         except errors.ObjectInUse as exc:
-            raise AlreadyRunning(
+            is_certain = is_alive(connection, exc.diag.message_primary or "")
+            raise (LiveReceiver if is_certain else AlreadyRunning)(
                 f'another receiver has replication origin "{origin}" on the target',
                 hint="Only one receiver per source can run; pg_stat_activity shows it as"
                 " pgrepl-receive.",
@@ -272,19 +285,20 @@ def _set_up_origin(connection: Connection, target: Endpoint, origin: str) -> Non
             ) from exc
 
 
-def _encode(source_id: int, parts: Sequence[SpoolPart]) -> Iterator[bytes]:
+def _encode(source_id: int, parts: Sequence[SpoolPart], *, is_sized: bool) -> Iterator[bytes]:
     """Make COPY's binary format: nothing in it needs escaping."""
     yield _SIGNATURE
     for part in parts:
         kind = _KINDS[part.kind]
-        head = _HEAD.pack(11, 4, source_id, 8, part.seq, 2, part.bucket, 4, part.part)
+        head = _HEAD.pack(12, 4, source_id, 8, part.seq, 2, part.bucket, 4, part.part)
         size = sum(map(len, part.payload))
         tail = _TAIL.pack(
             *(8, part.first_lsn, 8, part.last_lsn),
             *(8, part.first_commit_at, 8, part.last_commit_at),
-            *(4, part.change_count, size),
+            *(4, part.change_count),
         )
-        yield b"".join((head, len(kind).to_bytes(4, "big"), kind, tail))
+        sizes = _SIZES.pack(4, size, size) if is_sized else _NULL.pack(-1, size)
+        yield b"".join((head, len(kind).to_bytes(4, "big"), kind, tail, sizes))
         for piece in part.payload:
             for start in range(0, len(piece), _PIECE_BYTES):
                 yield piece[start : start + _PIECE_BYTES]

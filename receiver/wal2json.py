@@ -41,7 +41,6 @@ _TABLE = b'","table":"'
 #: What follows the table in a change: its new row, or the key of its old one.
 _FIELDS = (b'","columns', b'","identity')
 _NAMES = re.compile(rb',"schema":("(?:[^"\\]|\\.)*"),"table":("(?:[^"\\]|\\.)*")', re.DOTALL)
-_SCHEMA_BYTES = len(_SCHEMA)
 # Before the schema stand the action, xid, time, origin and LSN: never less than this.
 _SCHEMA_FROM = 40
 
@@ -49,7 +48,9 @@ _BEGIN = re.compile(
     rb'\{"action":"B","xid":\d+,"timestamp":"([^"]+)","origin":\d+,'
     rb'"lsn":"([0-9A-F]+/[0-9A-F]+)","nextlsn":"([0-9A-F]+/[0-9A-F]+)"\}'
 )
-_PREFIX = b'{"action":"%c"'
+_HEAD = b'{"action":"'
+_BODY_AT = len(_HEAD) + 1
+_INSERT = _HEAD + b'I"'
 
 _LOSS = re.compile(r'no (?:old )?tuple (?:identifier|data) for \w+ in table "(.*)"', re.DOTALL)
 _SPECIAL = "special value: "
@@ -59,25 +60,36 @@ class Wal2Json:
     """The plugin as the receiver sees it."""
 
     name = "wal2json"
-    prefix_bytes = len(_PREFIX) - 1
+    action_at = slice(len(_HEAD), _BODY_AT)
     actions: Mapping[bytes, Action] = {
-        _PREFIX % b"I": Action.CHANGE,
-        _PREFIX % b"U": Action.CHANGE,
-        _PREFIX % b"D": Action.CHANGE,
-        _PREFIX % b"T": Action.TRUNCATE,
-        _PREFIX % b"B": Action.BEGIN,
-        _PREFIX % b"C": Action.COMMIT,
-        _PREFIX % b"M": Action.MESSAGE,
+        b"I": Action.CHANGE,
+        b"U": Action.CHANGE,
+        b"D": Action.CHANGE,
+        b"T": Action.TRUNCATE,
+        b"B": Action.BEGIN,
+        b"C": Action.COMMIT,
+        b"M": Action.MESSAGE,
     }
+    key_begin = _SCHEMA
+    key_end = b'":['
+    key_from = _SCHEMA_FROM
 
     def option_sets(self) -> Sequence[Mapping[str, str]]:
         """Return the options, first with what wal2json 2.6 added."""
         return ({**_OPTIONS, TEXT_NUMBERS: "1"}, _OPTIONS)
 
+    def is_message(self, message: bytes) -> bool:
+        """Whether this is one of wal2json's objects, as far as its beginning tells."""
+        return message.startswith(_HEAD)
+
+    def is_begin(self, message: bytes) -> bool:
+        """Whether this is a whole begin message."""
+        return _BEGIN.fullmatch(message) is not None
+
     def table_key(self, message: bytes) -> bytes:
         """Cut out schema and table as they stand there, with the name of the field behind them."""
-        start = message.find(_SCHEMA, _SCHEMA_FROM) + _SCHEMA_BYTES
-        return message[start : message.find(b'":[', start)]
+        start = message.find(_SCHEMA, _SCHEMA_FROM)
+        return message[start : message.find(self.key_end, start)]
 
     def is_whole_key(self, key: bytes) -> bool:
         """Whether no change of another table can have this key."""
@@ -97,7 +109,7 @@ class Wal2Json:
 
     def is_insert(self, change: bytes) -> bool:
         """Whether a change is an insert."""
-        return change.startswith(_PREFIX % b"I")
+        return change.startswith(_INSERT)
 
     def transaction(self, begin: bytes) -> Transaction:
         """Read position and time out of a begin message."""
@@ -119,7 +131,7 @@ class Wal2Json:
 
     def is_end_of(self, begin: bytes, commit: bytes) -> bool:
         """Compare all but the action: both messages carry the same facts."""
-        return begin[self.prefix_bytes :] == commit[self.prefix_bytes :]
+        return begin[_BODY_AT:] == commit[_BODY_AT:]
 
     def lost_table(self, notice: str) -> str | None:
         """Return the table of a warning that a change could not be sent, as ``schema"."table``.

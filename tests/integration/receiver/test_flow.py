@@ -296,3 +296,13 @@ def test_idle_source_is_not_taken_for_dead_but_a_stopped_one_is(stream_alone, ca
         os.kill(pid, signal.SIGCONT)
     source.execute("insert into t values (1)")
     wait_until(lambda: streaming.values("t") == ["1"])
+
+
+def test_program_that_takes_long_to_go_away_ended_all_the_same(streaming, tmp_path):
+    # As on a busy machine: longer than the receiver itself may take.
+    slow = "import atexit, time\natexit.register(time.sleep, 2)\n"
+    (tmp_path / "sitecustomize.py").write_text(slow)
+    with streaming.start(env={"PYTHONPATH": str(tmp_path)}) as receiver:
+        receiver.wait_streaming()
+        assert receiver.terminate() == 0
+        assert "Traceback" not in receiver.text

@@ -27,7 +27,7 @@ def test_update_without_identity_marks_the_table(keyless):
     done = keyless.receive_once(code=50)
     assert resyncs(keyless) == [("public", "keyless")]
     assert "tables that lost changes: public.keyless" in done.stderr
-    assert "pgrepl basebackup shop --restart" in done.stderr
+    assert "pgrepl resync shop" in done.stderr
     assert "table needs a resync" in done.stderr
     assert keyless.values("keyed") == ["1"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.counting import load
 from tests.support.waiting import wait_until
 
 
@@ -113,10 +114,19 @@ def test_origin_that_is_gone_is_refused(received):
 def test_second_receiver_of_a_source_exits_75_and_touches_nothing(streaming):
     with streaming.start() as receiver:
         receiver.wait_streaming()
-        done = streaming.receive_once(code=75)
+        # --until-lsn does not even write its mark to the source.
+        done = streaming.receive("--until-lsn", "F/0", code=75)
         assert "another receiver" in done.stderr
+        assert "trying again" not in done.stderr
         streaming.source.execute("insert into t values (1)")
         wait_until(lambda: streaming.values("t") == ["1"])
+
+
+def test_second_receiver_exits_75_beside_one_that_is_busy(streaming):
+    with load(streaming), streaming.start() as receiver:
+        receiver.wait_streaming()
+        done = streaming.receive("--until-lsn", "F/0", code=75)
+        assert "trying again" not in done.stderr
 
 
 def test_second_receiver_takes_over_from_one_that_just_died(streaming):
@@ -138,3 +148,16 @@ def test_slot_that_is_dropped_under_the_receiver_ends_it(streaming):
         )
         assert receiver.process.wait(20) == 20
         assert "does not exist any more" in receiver.text
+
+
+def test_last_error_is_kept_for_status_until_it_streams_again(stream_from, source):
+    source.execute("create table t (id int primary key)")
+    streaming = stream_from(source)
+    query = "select message from replication.failure where stage = 'receive'"
+    streaming.write_config(slot=streaming.slot, dsn=source.dsn(user="nobody_of_this_name"))
+    streaming.receive("--once", code=20)
+    ((message,),) = streaming.target.rows(query)
+    assert "nobody_of_this_name" in message
+    streaming.write_config()
+    streaming.receive_once()
+    assert streaming.target.rows(query) == []

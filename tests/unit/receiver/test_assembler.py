@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pgrepl.errors import SpoolError
@@ -289,6 +289,11 @@ def test_commit_whose_frame_stands_elsewhere_is_refused():
 
 
 @given(st.binary(max_size=60))
+@example(bytes(11) + b"B")
+@example(b'{"action":"B')
+@example(bytes(11) + b"C")
+@example(bytes(11) + b"I")
+@example(bytes(11) + b"M")
 def test_any_bytes_are_refused_and_nothing_else_is_raised(message):
     with pytest.raises(SpoolError):
         feed(make(), frame(message))

@@ -87,7 +87,8 @@ def test_begin_of_any_other_bytes_is_refused(message):
 )
 def test_action_is_told_by_the_first_bytes(action, expected):
     message = change(action, "t")
-    assert plugin.actions[message[: plugin.prefix_bytes]] is expected
+    assert plugin.is_message(message)
+    assert plugin.actions[message[plugin.action_at]] is expected
 
 
 def test_best_options_come_first_and_all_are_of_format_2():
