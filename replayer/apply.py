@@ -1,0 +1,143 @@
+"""Apply the changes of one table, so that a failure leaves nothing of them and can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.config import OnConflict
+from pgrepl.naming import shown_name
+from pgrepl.postgres import Connection
+from pgrepl.replayer.changes import TableChanges
+from pgrepl.replayer.fold import MultisetNet, fold, fold_multiset
+from pgrepl.replayer.layout import ColumnMissing
+from pgrepl.replayer.merge import Conflict, Outcome, merge
+from pgrepl.replayer.shape import Shape
+from pgrepl.replayer.stage import (
+    Stage,
+    copy_inserts,
+    stage_inserts,
+    stage_keyed,
+    stage_multiset,
+)
+from pgrepl.sqlstate import is_transient, reason
+
+__all__ = ["TableFailed", "apply_changes", "merge_stage", "stage_changes"]
+
+_STAGE = ("pg_temp", "pgrepl_stage")
+#: Insufficient resources, an operator's intervention, a system error: no fault of the table.
+_NOT_THE_TABLES = ("53", "57", "58")
+_TAKEN = (psycopg.errors.UniqueViolation, psycopg.errors.ExclusionViolation)
+
+
+class TableFailed(Exception):
+    """The changes of a table cannot be applied, and trying again would not help."""
+
+    def __init__(
+        self, why: str, sqlstate: str | None = None, outcome: Outcome | None = None
+    ) -> None:
+        """Say why, without any row's value."""
+        super().__init__(why, sqlstate, outcome)
+        self.reason = why
+        self.sqlstate = sqlstate
+        self.outcome = outcome or Outcome()
+
+
+def apply_changes(
+    connection: Connection, changes: TableChanges, on_conflict: OnConflict
+) -> Outcome:
+    """Apply changes inside the caller's transaction.
+
+    Raises
+    ------
+    TableFailed
+        when they cannot be applied; nothing of them is left.
+
+    """
+    with _told(changes.shape):
+        shape = _shape_of(changes)
+        if shape.stored and shape.stored == shape.carried and _is_insert_only(changes):
+            try:
+                with connection.transaction():
+                    copy_inserts(connection, shape, changes.runs)
+            except _TAKEN:
+                if not shape.key:
+                    raise
+            else:
+                return Outcome()
+        with connection.transaction():
+            stage = _write_stage(connection, shape, changes, _STAGE)
+            outcome = merge(connection, stage, on_conflict)
+            connection.execute(SQL("drop table {}").format(Identifier(*_STAGE)))
+    return outcome
+
+
+def merge_stage(connection: Connection, stage: Stage, on_conflict: OnConflict) -> Outcome:
+    """Apply a stage that a task has written, inside the caller's transaction.
+
+    Raises
+    ------
+    TableFailed
+        as ``apply_changes`` does.
+
+    """
+    with _told(stage.shape):
+        return merge(connection, stage, on_conflict)
+
+
+def stage_changes(connection: Connection, changes: TableChanges, place: tuple[str, str]) -> Stage:
+    """Write the net change of a table into a stage that outlives the transaction.
+
+    Raises
+    ------
+    TableFailed
+        when that cannot be done; there is no stage then.
+
+    """
+    with _told(changes.shape), connection.transaction():
+        return _write_stage(connection, _shape_of(changes), changes, place)
+
+
+def _write_stage(
+    connection: Connection, shape: Shape, changes: TableChanges, place: tuple[str, str]
+) -> Stage:
+    if _is_insert_only(changes):
+        if shape.stored and shape.key:
+            return stage_inserts(connection, shape, changes.runs, place)
+        return stage_multiset(connection, shape, fold_multiset(changes.runs), place)
+    net = fold(changes.runs)
+    if isinstance(net, MultisetNet):
+        return stage_multiset(connection, shape, net, place)
+    return stage_keyed(connection, shape, net, place)
+
+
+def _shape_of(changes: TableChanges) -> Shape:
+    if changes.problem is not None:
+        raise changes.problem
+    if changes.shape is None:
+        raise ColumnMissing("the target has no such table")
+    return changes.shape
+
+
+@contextmanager
+def _told(shape: Shape | None) -> Iterator[None]:
+    """Raise as the table's failure what is one; what passes by itself, or is the spool's, stays."""
+    try:
+        yield
+    except Conflict as exc:
+        raise TableFailed(str(exc), outcome=exc.outcome) from exc
+    except ColumnMissing as exc:
+        raise TableFailed(str(exc)) from exc
+    except psycopg.Error as exc:
+        if exc.sqlstate is None or is_transient(exc) or exc.sqlstate.startswith(_NOT_THE_TABLES):
+            if shape is not None:
+                exc.add_note(f"table {shown_name(shape.schema, shape.name)}")
+            raise
+        raise TableFailed(reason(exc), exc.sqlstate) from exc
+
+
+def _is_insert_only(changes: TableChanges) -> bool:
+    return all(run.is_insert_only() for run in changes.runs)

@@ -1,0 +1,51 @@
+"""A shard's part of a batch, a bounded piece at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgrepl.postgres import Connection
+from pgrepl.replayer.changes import TableChanges
+from pgrepl.replayer.sort import Sorter
+from pgrepl.replayer.spooled import PartKey, read_parts
+from pgrepl.replayer.tables import Table, TableName, Tables
+
+__all__ = ["Chunk", "read_chunks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some parts of the spool, their changes sorted by table."""
+
+    keys: Sequence[PartKey]
+    changes: Mapping[TableName, TableChanges]
+    #: Tables whose changes are not applied.
+    ignored: Mapping[TableName, Table]
+
+
+def read_chunks(
+    connection: Connection,
+    tables: Tables,
+    *,
+    source_id: int,
+    from_seq: int,
+    to_seq: int,
+    buckets: Sequence[int],
+    limit_bytes: int,
+) -> Iterator[Chunk]:
+    """Return the parts of some buckets behind one segment up to another, chunk by chunk."""
+    sorter = Sorter(tables.look_up)
+    keys: list[PartKey] = []
+    size = 0
+    for part in read_parts(connection, source_id, from_seq, to_seq, buckets):
+        sorter.take_payload(part.payload, part.change_count, part.bucket)
+        keys.append(part.key)
+        size += len(part.payload)
+        if size >= limit_bytes:
+            yield Chunk(keys, sorter.changes, sorter.ignored)
+            # What is applied now may have parked a table.
+            sorter = Sorter(tables.look_up)
+            keys, size = [], 0
+    if keys:
+        yield Chunk(keys, sorter.changes, sorter.ignored)

@@ -1,0 +1,284 @@
+"""Work off parked tables: see what waits, apply it, or give it up; every step is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row
+
+from pgrepl.config import OnConflict
+from pgrepl.dsn import Endpoint
+from pgrepl.errors import DdlError, UsageError
+from pgrepl.lsn import Lsn
+from pgrepl.naming import shown_name
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+from pgrepl.replayer.apply import TableFailed, apply_changes
+from pgrepl.replayer.lines import (
+    BEGIN_PREFIX,
+    COLUMNS,
+    IDENTITY,
+    action_of,
+    read_begin,
+    read_entries,
+    read_value,
+)
+from pgrepl.replayer.park import count_conflict
+from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.replayer.spooled import BytesLoader
+from pgrepl.replayer.stream import Handlers, LineStream, read_lines
+from pgrepl.replayer.tables import Table, TableName, Tables
+from pgrepl.sqlstate import translated
+
+__all__ = [
+    "ParkedChange",
+    "ParkedTable",
+    "find_parked",
+    "list_parked",
+    "read_changes",
+    "retry_table",
+    "skip_changes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedTable:
+    """A parked table and how much waits for it."""
+
+    source_id: int
+    source: str
+    schema: str
+    table: str
+    parked_at: datetime
+    sqlstate: str | None
+    reason: str
+    retry_count: int
+    change_count: int
+    first_lsn: Lsn | None
+    last_lsn: Lsn | None
+
+    @property
+    def name(self) -> TableName:
+        """Schema and name on the source."""
+        return self.schema, self.table
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedChange:
+    """One change that waits."""
+
+    commit_lsn: Lsn
+    commit_at: str
+    action: str
+    #: The columns that tell the row: its identity; of an INSERT all it has.
+    row: dict[str, str | None]
+
+
+def list_parked(connection: Connection, source: str | None = None) -> Sequence[ParkedTable]:
+    """Return the parked tables, of one source or of all."""
+    with connection.cursor(row_factory=class_row(ParkedTable)) as cursor:
+        return cursor.execute(
+            load_query("pgrepl.replayer", "parked_tables"), {"source": source}
+        ).fetchall()
+
+
+def find_parked(connection: Connection, source: str, name: str) -> ParkedTable:
+    """Return one parked table by its name as messages show it.
+
+    Raises
+    ------
+    UsageError
+        when it is not parked.
+
+    """
+    for table in list_parked(connection, source):
+        if name in (shown_name(*table.name), ".".join(table.name)):
+            return table
+    raise UsageError(
+        f'source "{source}": table {name} is not parked',
+        hint="See what is: pgrepl parked list",
+    )
+
+
+def read_changes(connection: Connection, table: ParkedTable) -> Iterator[ParkedChange]:
+    """Return the changes that wait, in order."""
+    for payload, _ in _read_payloads(connection, table):
+        begin = (0, "", 0, 0)
+        for line in payload.split(b"\n"):
+            if line.startswith(BEGIN_PREFIX):
+                begin = read_begin(line)
+                continue
+            mark = IDENTITY if IDENTITY in line else COLUMNS
+            row: dict[str, str | None] = {}
+            if mark in line:
+                names, values = read_entries(line, line.rfind(mark) + len(mark))
+                row = dict(zip(names, map(read_value, values), strict=True))
+            yield ParkedChange(Lsn(begin[2]), begin[1], action_of(line).decode(), row)
+
+
+def retry_table(
+    connection: Connection,
+    endpoint: Endpoint,
+    table: ParkedTable,
+    on_conflict: OnConflict,
+    settings: ReplaySettings,
+) -> int:
+    """Apply all that waits for a table, in one transaction, and let it go on.
+
+    Raises
+    ------
+    DdlError
+        when it still cannot be applied; everything stays as it was.
+
+    """
+    try:
+        with translated(endpoint, "cannot retry"), connection.transaction():
+            _hold(connection, table)
+            count = _apply(connection, table, on_conflict, settings)
+            _record(connection, table, "retry", count, None)
+            connection.execute(
+                "delete from replication.parked_table"
+                " where source_id = %s and schema_name = %s and table_name = %s",
+                (table.source_id, *table.name),
+            )
+    except TableFailed as failed:
+        connection.execute(
+            "update replication.parked_table set retry_count = retry_count + 1,"
+            " sqlstate = %s, reason = %s"
+            " where source_id = %s and schema_name = %s and table_name = %s",
+            (failed.sqlstate, failed.reason, table.source_id, *table.name),
+        )
+        raise DdlError(
+            f'source "{table.source}": table {shown_name(*table.name)}: {failed.reason}',
+            hint="Nothing was applied. Mend the table on the target and retry, or give changes up"
+            " with pgrepl parked skip.",
+        ) from failed
+    return count
+
+
+def skip_changes(
+    connection: Connection, endpoint: Endpoint, table: ParkedTable, through: Lsn | None
+) -> int:
+    """Give up what waits for a table, up to a commit LSN or all of it; the table is parked still.
+
+    What is given up makes the table differ from its source, so it is marked for a resync.
+    """
+    with translated(endpoint, "cannot skip"), connection.transaction():
+        _hold(connection, table)
+        count = _give_up(connection, table, through)
+        if count:
+            _record(connection, table, "skip", count, through)
+            connection.execute(
+                "update replication.source_table set resync_reason ="
+                " coalesce(resync_reason, 'changes were skipped')"
+                " where source_id = %s and schema_name = %s and table_name = %s",
+                (table.source_id, *table.name),
+            )
+    return count
+
+
+def _hold(connection: Connection, table: ParkedTable) -> None:
+    """Keep the replayer from adding changes, and others from working it off, until we are done."""
+    row = connection.execute(
+        "select from replication.parked_table"
+        " where source_id = %s and schema_name = %s and table_name = %s for update",
+        (table.source_id, *table.name),
+    ).fetchone()
+    if row is None:
+        raise UsageError(
+            f'source "{table.source}": table {shown_name(*table.name)} is not parked any more'
+        )
+
+
+def _apply(
+    connection: Connection, table: ParkedTable, on_conflict: OnConflict, settings: ReplaySettings
+) -> int:
+    applied = 0
+
+    def apply(own: Table, _: bytes, lines: Sequence[bytes]) -> None:
+        nonlocal applied
+        outcome = apply_changes(connection, read_lines(own, lines), on_conflict)
+        count_conflict(connection, table.source_id, own.name, outcome)
+        applied += len(lines)
+
+    def refuse(*_: object) -> None:
+        raise TableFailed("the table is not copied")
+
+    handlers = Handlers(apply, refuse, refuse, refuse)
+    tables = Tables(connection, table.source_id, Lsn(0), ignores_parking=True)
+    stream = LineStream(connection, tables, handlers, settings.chunk_bytes)
+    for payload, change_count in _read_payloads(connection, table):
+        stream.take_payload(payload, change_count)
+    stream.finish()
+    return applied
+
+
+def _read_payloads(connection: Connection, table: ParkedTable) -> Iterator[tuple[bytes, int]]:
+    # Holdable, for those who read outside a transaction.
+    with connection.cursor("pgrepl_parked", withhold=True) as cursor:
+        cursor.adapters.register_loader("text", BytesLoader)
+        cursor.itersize = 1
+        cursor.execute(
+            "select payload, change_count from replication.parked_message"
+            " where source_id = %s and schema_name = %s and table_name = %s"
+            " order by seq, part, piece",
+            (table.source_id, *table.name),
+        )
+        yield from cursor
+
+
+def _give_up(connection: Connection, table: ParkedTable, through: Lsn | None) -> int:
+    """Remove waiting changes of transactions up to one, and return how many."""
+    key = (table.source_id, *table.name)
+    rows = connection.execute(
+        "select seq, part, piece, change_count, payload from replication.parked_message"
+        " where source_id = %s and schema_name = %s and table_name = %s"
+        " and (%s::pg_lsn is null or first_lsn <= %s) order by seq, part, piece",
+        (*key, through, through),
+    ).fetchall()
+    given_up = 0
+    for seq, part, piece, change_count, payload in rows:
+        kept = [] if through is None else list(_behind(payload.encode(), through))
+        kept_count = sum(not line.startswith(BEGIN_PREFIX) for line in kept)
+        given_up += change_count - kept_count
+        if kept_count == change_count:
+            continue
+        where = (*key, seq, part, piece)
+        if kept:
+            connection.execute(
+                "update replication.parked_message set payload = %s, change_count = %s"
+                " where source_id = %s and schema_name = %s and table_name = %s"
+                " and seq = %s and part = %s and piece = %s",
+                (b"\n".join(kept).decode(), kept_count, *where),
+            )
+        else:
+            connection.execute(
+                "delete from replication.parked_message"
+                " where source_id = %s and schema_name = %s and table_name = %s"
+                " and seq = %s and part = %s and piece = %s",
+                where,
+            )
+    return given_up
+
+
+def _behind(payload: bytes, through: Lsn) -> Iterator[bytes]:
+    """Return the lines of transactions that committed behind a position."""
+    is_behind = False
+    for line in payload.split(b"\n"):
+        if line.startswith(BEGIN_PREFIX):
+            is_behind = read_begin(line)[2] > through
+        if is_behind:
+            yield line
+
+
+def _record(
+    connection: Connection, table: ParkedTable, action: str, count: int, through: Lsn | None
+) -> None:
+    connection.execute(
+        "insert into replication.parked_history"
+        " (source, schema_name, table_name, action, change_count, last_lsn, reason)"
+        " values (%s, %s, %s, %s, %s, %s, %s)",
+        (table.source, *table.name, action, count, through or table.last_lsn, table.reason),
+    )

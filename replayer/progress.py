@@ -1,0 +1,208 @@
+"""How far each shard is, as rows on the target; every move is fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+
+from pgrepl.bindings import publish
+from pgrepl.errors import PgreplError, Retry
+from pgrepl.lsn import Lsn
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+from pgrepl.replayer.plan import Segment
+
+__all__ = [
+    "Fenced",
+    "ShardPosition",
+    "begin_progress",
+    "deal_anew",
+    "finish",
+    "follow_idle",
+    "last_written",
+    "move",
+    "move_all",
+    "read_positions",
+    "read_segments",
+]
+
+
+class Fenced(PgreplError):
+    """A shard is not where this task was told: another one has done its work."""
+
+    retry = Retry.TIMED
+
+    def __init__(self, message: str = "a shard was moved by another task") -> None:
+        """Say so; what to do next is planned anew."""
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPosition:
+    """A row of ``replication.shard_progress``."""
+
+    shard: int
+    shard_count: int
+    applied_seq: int
+    applied_lsn: Lsn
+
+
+def begin_progress(connection: Connection, source_id: int, shard_count: int) -> None:
+    """Record that nothing of a source is applied, unless something is."""
+    connection.execute(
+        "insert into replication.shard_progress"
+        " (source_id, shard, shard_count, applied_seq, applied_lsn)"
+        " select s.source_id, n, %(count)s,"
+        " coalesce((select min(seq) - 1 from replication.raw_messages where source_id = %(id)s),"
+        "          (select last_seq from replication.receive_progress where source_id = %(id)s),"
+        "          0), s.consistent_point"
+        " from replication.source s cross join generate_series(0, %(count)s - 1) n"
+        " where s.source_id = %(id)s and not exists"
+        " (select from replication.shard_progress where source_id = %(id)s)",
+        {"id": source_id, "count": shard_count},
+    )
+
+
+def read_positions(connection: Connection, source_id: int) -> Sequence[ShardPosition]:
+    """Return where the shards of a source are."""
+    with connection.cursor(row_factory=class_row(ShardPosition)) as cursor:
+        return cursor.execute(
+            "select shard, shard_count, applied_seq, applied_lsn from replication.shard_progress"
+            " where source_id = %s order by shard",
+            (source_id,),
+        ).fetchall()
+
+
+def deal_anew(connection: Connection, source_id: int, shard_count: int) -> None:
+    """Change the number of shards of a source, all of which stand at one segment."""
+    with connection.transaction():
+        ((seq, lsn, least),) = connection.execute(
+            "with gone as (delete from replication.shard_progress where source_id = %s"
+            " returning applied_seq, applied_lsn)"
+            " select max(applied_seq), max(applied_lsn), min(applied_seq) from gone",
+            (source_id,),
+        ).fetchall()
+        if seq != least:
+            raise Fenced
+        connection.execute(
+            "insert into replication.shard_progress"
+            " (source_id, shard, shard_count, applied_seq, applied_lsn)"
+            " select %s, n, %s, %s, %s from generate_series(0, %s - 1) n",
+            (source_id, shard_count, seq, lsn, shard_count),
+        )
+
+
+def read_segments(
+    connection: Connection, source_id: int, from_seq: int, limit: int
+) -> Sequence[Segment]:
+    """Return the segments behind one."""
+    with connection.cursor(row_factory=class_row(Segment)) as cursor:
+        return cursor.execute(
+            load_query("pgrepl.replayer", "segments"),
+            {"source_id": source_id, "from_seq": from_seq, "limit": limit},
+        ).fetchall()
+
+
+def last_written(connection: Connection, source_id: int) -> int:
+    """Return the newest segment that the receiver ever wrote."""
+    row = connection.execute(
+        "select last_seq from replication.receive_progress where source_id = %s", (source_id,)
+    ).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def move(
+    connection: Connection,
+    source_id: int,
+    shard: int,
+    *,
+    from_seq: int,
+    to_seq: int,
+    to_lsn: Lsn,
+) -> None:
+    """Move one shard, in the transaction that applies what lies between.
+
+    Raises
+    ------
+    Fenced
+        when it does not stand where it should.
+
+    """
+    moved = connection.execute(
+        "update replication.shard_progress set applied_seq = %s, applied_lsn = %s,"
+        " updated_at = now() where source_id = %s and shard = %s and applied_seq = %s",
+        (to_seq, to_lsn, source_id, shard, from_seq),
+    )
+    if moved.rowcount != 1:
+        raise Fenced
+
+
+def move_all(
+    connection: Connection, source_id: int, from_seq: int, to_seq: int, to_lsn: Lsn
+) -> None:
+    """Move every shard of a source at once."""
+    moved = connection.execute(
+        "update replication.shard_progress set applied_seq = %s, applied_lsn = %s,"
+        " updated_at = now() where source_id = %s and applied_seq = %s"
+        " returning shard_count",
+        (to_seq, to_lsn, source_id, from_seq),
+    ).fetchall()
+    if not moved or len(moved) != moved[0][0]:
+        raise Fenced
+
+
+def finish(connection: Connection, source_id: int, to_seq: int, to_lsn: Lsn) -> None:
+    """Remove what every shard has applied, and publish the position; one transaction.
+
+    Shards that had nothing to do follow here.
+    """
+    with connection.transaction():
+        connection.execute(
+            "update replication.shard_progress p set applied_seq = %(seq)s, applied_lsn = %(lsn)s,"
+            " updated_at = now() where source_id = %(id)s and applied_seq < %(seq)s and not exists"
+            " (select from replication.raw_messages m where m.source_id = %(id)s"
+            "  and m.seq > p.applied_seq and m.seq <= %(seq)s"
+            "  and (m.bucket < 0 or m.bucket %% p.shard_count = p.shard))",
+            {"id": source_id, "seq": to_seq, "lsn": to_lsn},
+        )
+        remove_applied(connection, source_id)
+
+
+def remove_applied(connection: Connection, source_id: int) -> None:
+    """Remove the segments that all shards have passed, and publish how far that is."""
+    ((seq, lsn),) = connection.execute(
+        "select min(applied_seq), min(applied_lsn) from replication.shard_progress"
+        " where source_id = %s",
+        (source_id,),
+    ).fetchall()
+    connection.execute(
+        "delete from replication.raw_messages where source_id = %s and seq <= %s", (source_id, seq)
+    )
+    publish(connection, source_id, lsn)
+
+
+def follow_idle(connection: Connection, source_id: int) -> None:
+    """Follow a source whose position moves on without any transaction of ours."""
+    with connection.transaction():
+        moved = connection.execute(
+            "update replication.shard_progress p set applied_lsn = r.received_lsn,"
+            " updated_at = now() from replication.receive_progress r"
+            " where p.source_id = %s and r.source_id = p.source_id and r.last_seq = p.applied_seq"
+            " and r.received_lsn > p.applied_lsn returning p.shard_count",
+            (source_id,),
+        ).fetchall()
+        is_even = moved and len(moved) == moved[0][0]
+        if is_even or _has_applied(connection, source_id):
+            remove_applied(connection, source_id)
+
+
+def _has_applied(connection: Connection, source_id: int) -> bool:
+    """Whether the spool still has what every shard has passed: somebody died before the end."""
+    ((is_there,),) = connection.execute(
+        "select exists (select from replication.raw_messages where source_id = %s and seq <="
+        " (select min(applied_seq) from replication.shard_progress where source_id = %s))",
+        (source_id, source_id),
+    ).fetchall()
+    return bool(is_there)

@@ -1,0 +1,356 @@
+"""Replay all sources for as long as it takes: batch after batch, and a wait when all is applied."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pgrepl import failures
+from pgrepl.advisory import take_lock
+from pgrepl.config import Config
+from pgrepl.ddl import DdlApplier
+from pgrepl.errors import AlreadyRunning, PgreplError, Retry
+from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
+from pgrepl.migrations import migrate
+from pgrepl.naming import shown_name
+from pgrepl.postgres import Connection, connect
+from pgrepl.replayer.job import JobFailed, ShardJobs
+from pgrepl.replayer.listener import Listener
+from pgrepl.replayer.progress import (
+    begin_progress,
+    finish,
+    follow_idle,
+    last_written,
+    read_positions,
+)
+from pgrepl.replayer.serial import SerialTransaction
+from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.replayer.shard import ShardResult, TableStopped, open_session
+from pgrepl.replayer.whole import drop_stages, merge_batch, stage_prefix
+from pgrepl.replayer.work import SourceWork, Work, shard_tasks
+from pgrepl.source_state import find_source
+from pgrepl.sqlstate import translated
+from pgrepl.upkeep import Upkeep
+
+__all__ = ["Replayer", "SourceResult"]
+
+logger = logging.getLogger(__name__)
+
+_STAGE: failures.Stage = "replay"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceResult:
+    """What was applied of a source, when it ended on purpose."""
+
+    source: str
+    applied: Lsn
+    change_count: int
+    batch_count: int
+    #: Tables that are parked now, by schema and name.
+    parked: Sequence[tuple[str, str]]
+    #: Why it could not go on; None: it could.
+    error: PgreplError | None
+
+
+class Replayer:
+    """Replays into one target; ``stop`` ends it from a signal handler or another thread."""
+
+    def __init__(
+        self,
+        config: Config,
+        ddl: DdlApplier,
+        settings: ReplaySettings | None = None,
+        *,
+        upkeep: Upkeep | None = None,
+    ) -> None:
+        """Prepare; nothing is connected yet."""
+        self._config = config
+        self._target = config.target.endpoint
+        self._ddl = ddl
+        self._settings = settings or ReplaySettings()
+        self._upkeep = upkeep
+        self._is_stopping = threading.Event()
+        self._jobs = ShardJobs(config.spark)
+
+    def stop(self) -> None:
+        """End after the batch in hand."""
+        self._is_stopping.set()
+
+    def run(
+        self, *, once: bool = False, until: Mapping[str, Lsn] | None = None
+    ) -> list[SourceResult]:
+        """Apply the spool: all that is there now (once), up to positions, or until stopped.
+
+        Raises
+        ------
+        AlreadyRunning
+            when another replayer runs on the target.
+
+        """
+        is_ending = once or bool(until)
+        delay = self._settings.backoff_s
+        try:
+            while True:
+                try:
+                    return self._run_session(is_ending=is_ending, until=until or {})
+                except PgreplError as exc:
+                    if is_ending or self._is_stopping.is_set() or not _passes(exc):
+                        raise
+                    logger.warning("%s; trying again", exc.message, extra={"in_seconds": delay})
+                    self._is_stopping.wait(delay)
+                    delay = min(delay * 2, self._settings.backoff_limit_s)
+        finally:
+            self._jobs.stop()
+            if self._upkeep is not None:
+                # A job of cron has no other time for it.
+                self._upkeep.stop(None if is_ending and not self._is_stopping.is_set() else 0.0)
+
+    def _run_session(self, *, is_ending: bool, until: Mapping[str, Lsn]) -> list[SourceResult]:
+        with (
+            closing(connect(self._target, _STAGE)) as control,
+            closing(Listener(self._target)) as listener,
+            translated(self._target, "cannot replay"),
+        ):
+            take_lock(control, "replay")
+            migrate(control, self._target)
+            works: dict[int, SourceWork] = {}
+            self._open_sources(control, works)
+            if is_ending:
+                _set_ends(control, works.values(), until)
+            self._work_off(control, listener, works, is_ending=is_ending)
+            return [_result(control, work) for work in works.values()]
+
+    def _open_sources(self, control: Connection, works: dict[int, SourceWork]) -> None:
+        """Take up sources that are copied, and leave those that are dropped or copied anew."""
+        found = [find_source(control, name) for name in self._config.sources]
+        streaming = {row.source_id: row for row in found if row and row.state == "streaming"}
+        for source_id in works.keys() - streaming.keys():
+            logger.warning('source "%s" is gone', works.pop(source_id).source.name)
+        for source_id in streaming.keys() - works.keys():
+            begin_progress(control, source_id, self._config.replay.shards)
+            drop_stages(control, source_id)
+            works[source_id] = SourceWork(streaming[source_id])
+            logger.info("replaying", extra={"source": streaming[source_id].name})
+
+    def _work_off(
+        self,
+        control: Connection,
+        listener: Listener,
+        works: dict[int, SourceWork],
+        *,
+        is_ending: bool,
+    ) -> None:
+        attempts = 0
+        while not self._is_stopping.is_set():
+            listener.clear()
+            begin = time.monotonic()
+            if not is_ending:
+                self._open_sources(control, works)
+            if self._round(control, works.values()):
+                attempts = 0
+                if not is_ending:
+                    self._is_stopping.wait(begin + self._settings.pace_s - time.monotonic())
+                continue
+            for work in works.values():
+                if work.error is None:
+                    follow_idle(control, work.source.source_id)
+                    if self._upkeep is not None:
+                        self._upkeep.caught_up(work.source)
+            failed = [work for work in works.values() if work.error is not None]
+            if is_ending:
+                attempts += 1
+                is_over = attempts >= self._settings.attempts
+                if is_over or not any(_passes(work.error) for work in failed):
+                    return
+            waits = [work.seconds_to_wait() for work in failed]
+            listener.wait(min([*waits, self._settings.idle_s]), self._is_stopping)
+
+    def _round(self, control: Connection, works: Iterable[SourceWork]) -> bool:
+        """Apply the next batch of every source that has one, and say whether any had."""
+        planned: list[tuple[SourceWork, Work]] = []
+        for own in works:
+            if own.is_waiting():
+                continue
+            try:
+                work = own.plan(control, self._config.replay, self._settings)
+            except PgreplError as exc:
+                self._fail(control, own, exc)
+                continue
+            if work is not None:
+                planned.append((own, work))
+        self._run_parallel(control, [p for p in planned if p[1].batch.kind == "parallel"])
+        for own, work in planned:
+            if work.batch.kind == "serial":
+                self._run_serial(control, own, work)
+        return any(own.error is None for own, _ in planned)
+
+    def _run_parallel(
+        self, control: Connection, planned: Sequence[tuple[SourceWork, Work]]
+    ) -> None:
+        if not planned:
+            return
+        is_whole = self._config.replay.consistency == "batch"
+        run = uuid4().hex[:8]
+        tasks = []
+        for _, work in planned:
+            # Shards that are apart can only be brought together one by one.
+            prefix = (lambda i: f"{stage_prefix(i)}{run}") if is_whole and work.is_even else None
+            tasks += shard_tasks(work, self._target, self._config.replay, self._settings, prefix)
+        begin = time.monotonic()
+        try:
+            results = self._jobs.run(tasks) if tasks else ()
+        except JobFailed as exc:
+            for own, _ in planned:
+                self._fail(control, own, exc)
+            return
+        reach("replayer.before_finish")
+        for own, work in planned:
+            mine = [
+                result
+                for task, result in zip(tasks, results, strict=True)
+                if task.source_id == work.source.source_id
+            ]
+            try:
+                self._finish(control, own, work, mine, is_whole=is_whole and work.is_even)
+            except PgreplError as exc:
+                self._fail(control, own, exc)
+            else:
+                self._applied(control, own, work, time.monotonic() - begin)
+
+    def _finish(
+        self,
+        control: Connection,
+        own: SourceWork,
+        work: Work,
+        results: Sequence[ShardResult | PgreplError],
+        *,
+        is_whole: bool,
+    ) -> None:
+        errors = [result for result in results if isinstance(result, PgreplError)]
+        done = [result for result in results if isinstance(result, ShardResult)]
+        for result in done:
+            own.parked += result.parked
+        if errors:
+            raise errors[0]
+        replay = self._config.replay
+        batch = work.batch
+        with translated(self._target, "cannot finish the batch"):
+            if is_whole:
+                with closing(open_session(self._target, self._settings)) as connection:
+                    # A crash of the target empties the stages, which are unlogged, and breaks every
+                    # session: as this one is whole and older than they are, so are they.
+                    control.execute("select")
+                    own.parked += merge_batch(
+                        connection,
+                        work.source,
+                        batch,
+                        done,
+                        on_error=replay.on_error,
+                        on_conflict=replay.on_conflict,
+                    )
+            else:
+                finish(control, work.source.source_id, batch.to_seq, batch.last_lsn)
+        reach("replayer.after_finish")
+
+    def _run_serial(self, control: Connection, own: SourceWork, work: Work) -> None:
+        begin = time.monotonic()
+        replay = self._config.replay
+        if self._upkeep is not None:
+            # DDL and TRUNCATE would wait for an index in the making, and it for them.
+            self._upkeep.stop()
+        try:
+            with (
+                closing(open_session(self._target, self._settings)) as connection,
+                translated(self._target, f"cannot apply the transaction at {work.batch.first_lsn}"),
+            ):
+                serial = SerialTransaction(
+                    connection,
+                    work.source,
+                    work.batch,
+                    on_error=replay.on_error,
+                    on_conflict=replay.on_conflict,
+                    ddl=self._ddl,
+                    settings=self._settings,
+                )
+                serial.run()
+            own.parked += serial.parked
+        except PgreplError as exc:
+            self._fail(control, own, exc)
+        else:
+            self._applied(control, own, work, time.monotonic() - begin)
+
+    def _applied(self, control: Connection, own: SourceWork, work: Work, seconds: float) -> None:
+        # The first batch may be the one that an earlier process failed at.
+        if own.error is not None or not own.batch_count:
+            failures.clear(control, _STAGE, own.source.source_id)
+        own.go_on(work.batch)
+        # A service logs now and then; a job of cron has few batches.
+        level = logging.INFO if own.is_report_due(self._settings.report_s) else logging.DEBUG
+        logger.log(
+            level,
+            "applied",
+            extra={
+                "source": own.source.name,
+                "lsn": str(work.batch.last_lsn),
+                "changes": work.batch.change_count,
+                "seconds": round(seconds, 2),
+            },
+        )
+        for parking in own.take_parked():
+            logger.error(
+                "parked",
+                extra={
+                    "source": own.source.name,
+                    "table": shown_name(*parking.name),
+                    "reason": parking.reason,
+                },
+            )
+
+    def _fail(self, control: Connection, own: SourceWork, error: PgreplError) -> None:
+        if own.error is None or own.error.message != error.message:
+            logger.error(error.message, extra={"source": own.source.name, "hint": error.hint})
+        own.fail(error, self._settings)
+        failures.record(control, _STAGE, own.source.source_id, error)
+        if isinstance(error, TableStopped):
+            raise error
+
+
+def _passes(error: PgreplError | None) -> bool:
+    """Whether an error passes by itself; that another replayer runs is for a person to see."""
+    return (
+        error is not None and error.retry is Retry.TIMED and not isinstance(error, AlreadyRunning)
+    )
+
+
+def _set_ends(control: Connection, works: Iterable[SourceWork], until: Mapping[str, Lsn]) -> None:
+    """Let each source end where its spool ends now; with positions, only the named ones go on."""
+    for work in works:
+        work.until = until.get(work.source.name)
+        if until and work.source.name not in until:
+            work.end_seq = 0
+            continue
+        work.end_seq = last_written(control, work.source.source_id)
+
+
+def _result(control: Connection, work: SourceWork) -> SourceResult:
+    source_id = work.source.source_id
+    parked = control.execute(
+        "select schema_name::text, table_name::text from replication.parked_table"
+        " where source_id = %s order by 1, 2",
+        (source_id,),
+    ).fetchall()
+    return SourceResult(
+        source=work.source.name,
+        applied=min(position.applied_lsn for position in read_positions(control, source_id)),
+        change_count=work.change_count,
+        batch_count=work.batch_count,
+        parked=[(schema, table) for schema, table in parked],
+        error=work.error,
+    )

@@ -1,0 +1,145 @@
+"""A serial segment: one source transaction with DDL or TRUNCATE, applied by the driver alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgrepl.config import OnConflict, OnError
+from pgrepl.ddl import CapturedDdl, DdlApplier
+from pgrepl.errors import DdlStopped
+from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
+from pgrepl.postgres import Connection
+from pgrepl.replayer.apply import TableFailed, apply_changes
+from pgrepl.replayer.lines import (
+    COLUMNS,
+    INSERT,
+    action_of,
+    read_begin,
+    read_entries,
+    read_value,
+)
+from pgrepl.replayer.park import Place, add_payload, count_conflict, note_unknown, park
+from pgrepl.replayer.plan import Batch
+from pgrepl.replayer.progress import move_all, remove_applied
+from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.replayer.shard import Parking, stop_at
+from pgrepl.replayer.spooled import SpooledPart, read_parts
+from pgrepl.replayer.stream import Handlers, LineStream, read_lines
+from pgrepl.replayer.tables import Table, TableName, Tables
+from pgrepl.source_state import SourceRow
+from pgrepl.spool import SERIAL_BUCKET
+
+__all__ = ["SerialTransaction"]
+
+
+class SerialTransaction:
+    """Applies one serial segment with its progress, in one target transaction."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        source: SourceRow,
+        batch: Batch,
+        *,
+        on_error: OnError,
+        on_conflict: OnConflict,
+        ddl: DdlApplier,
+        settings: ReplaySettings,
+    ) -> None:
+        """Prepare; nothing runs yet."""
+        self._connection = connection
+        self._source = source
+        self._batch = batch
+        self._on_error = on_error
+        self._on_conflict = on_conflict
+        self._ddl = ddl
+        self._settings = settings
+        self._part: SpooledPart | None = None
+        self._piece = 0
+        self._event: CapturedDdl | None = None
+        self._tables = Tables(connection, source.source_id, batch.first_lsn)
+        self.parked: list[Parking] = []
+        self.change_counts: dict[TableName, int] = {}
+
+    def run(self) -> None:
+        """Apply it.
+
+        Raises
+        ------
+        DdlStopped
+            when DDL in it waits for a person; that is recorded, and nothing of it is applied.
+
+        """
+        try:
+            with self._connection.transaction():
+                self._apply()
+                reach("replayer.before_serial_commit")
+        except DdlStopped as stopped:
+            if self._event is not None:
+                self._ddl.record_stop(self._connection, self._event, stopped)
+            raise
+        reach("replayer.after_serial_commit")
+
+    def _apply(self) -> None:
+        source_id, batch = self._source.source_id, self._batch
+        move_all(self._connection, source_id, batch.from_seq, batch.to_seq, batch.last_lsn)
+        handlers = Handlers(self._apply_table, self._keep, self._note_unknown, self._apply_ddl)
+        stream = LineStream(self._connection, self._tables, handlers, self._settings.chunk_bytes)
+        for part in read_parts(
+            self._connection, source_id, batch.from_seq, batch.to_seq, (SERIAL_BUCKET,)
+        ):
+            self._part = part
+            stream.take_payload(part.payload, part.change_count)
+        stream.finish()
+        remove_applied(self._connection, source_id)
+
+    def _apply_table(self, table: Table, begin: bytes, lines: Sequence[bytes]) -> None:
+        try:
+            outcome = apply_changes(self._connection, read_lines(table, lines), self._on_conflict)
+            count_conflict(self._connection, self._source.source_id, table.name, outcome)
+        except TableFailed as failed:
+            if self._on_error == "stop":
+                raise stop_at(self._source.name, table.name, failed) from failed
+            park(self._connection, self._source.source_id, table.name, failed)
+            self._tables.forget()
+            self._add(table.name, [begin, *lines])
+            self.parked.append(Parking(table.name, failed.reason))
+        self.change_counts[table.name] = self.change_counts.get(table.name, 0) + len(lines)
+
+    def _keep(self, name: TableName, begin: bytes, line: bytes) -> None:
+        self._add(name, [begin, line])
+
+    def _note_unknown(self, name: TableName) -> None:
+        note_unknown(self._connection, self._source.source_id, name)
+
+    def _add(self, name: TableName, lines: list[bytes]) -> None:
+        part = self._part
+        if part is None:
+            raise AssertionError("lines come out of a part")
+        self._piece += 1
+        place = Place(
+            seq=part.seq,
+            part=part.part,
+            piece=self._piece,
+            first_lsn=part.first_lsn,
+            last_lsn=part.last_lsn,
+            last_commit_at=part.last_commit_at,
+        )
+        add_payload(self._connection, self._source.source_id, name, place, lines)
+
+    def _apply_ddl(self, begin: bytes, line: bytes) -> None:
+        if action_of(line) != INSERT:
+            # Old rows of the log are pruned on the source.
+            return
+        _, at, commit_lsn, end_lsn = read_begin(begin)
+        names, values = read_entries(line, line.find(COLUMNS) + len(COLUMNS))
+        row = dict(zip(names, map(read_value, values), strict=True))
+        self._event = CapturedDdl(
+            source=self._source,
+            commit_lsn=Lsn(commit_lsn),
+            end_lsn=Lsn(end_lsn),
+            commit_at=at,
+            row=row,
+        )
+        self._ddl.apply(self._connection, self._event)

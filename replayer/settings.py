@@ -1,0 +1,32 @@
+"""How the replayer paces itself. The defaults are what the command uses; tests use smaller ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["ReplaySettings"]
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """Sizes and times."""
+
+    #: A task folds so many bytes of spool at a time; it holds a few times as much in memory.
+    chunk_bytes: int = 64 * _MIB
+    #: A batch has at most so many changes and segments of a source, whatever its seconds.
+    batch_changes: int = 2_000_000
+    batch_segments: int = 5_000
+    #: A lock on a replicated table is waited for so long, and a task tries so often.
+    lock_timeout_s: float = 10.0
+    attempts: int = 3
+    #: Batches begin so far apart: a change that comes alone is applied at once, many together.
+    pace_s: float = 1.0
+    #: With nothing to do, the daemon looks so often whether a notification was missed.
+    idle_s: float = 5.0
+    #: Attempts after an error begin with the first and end with the second.
+    backoff_s: float = 0.5
+    backoff_limit_s: float = 30.0
+    #: How often the log says how far we are.
+    report_s: float = 10.0

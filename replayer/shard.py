@@ -1,0 +1,246 @@
+"""The work of one Spark task: a shard's part of a batch, in one fenced target transaction.
+
+Everything here runs in Spark's workers. The target's conninfo travels inside the pickled task.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import psycopg
+from psycopg.sql import SQL, Literal
+
+from pgrepl.config import OnConflict, OnError
+from pgrepl.dsn import Endpoint
+from pgrepl.errors import DdlError, PgreplError
+from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
+from pgrepl.naming import shown_name
+from pgrepl.postgres import Connection, connect
+from pgrepl.replayer.apply import TableFailed, apply_changes, stage_changes
+from pgrepl.replayer.chunk import Chunk, read_chunks
+from pgrepl.replayer.park import add_parts, count_conflict, note_unknown, park
+from pgrepl.replayer.progress import Fenced, move
+from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.replayer.spooled import PartKey
+from pgrepl.replayer.stage import Stage
+from pgrepl.replayer.tables import TableName, Tables
+from pgrepl.spool import DDL_TABLE
+from pgrepl.sqlstate import is_transient, translate
+
+__all__ = [
+    "Parking",
+    "ShardResult",
+    "ShardTask",
+    "StagedTable",
+    "TableStopped",
+    "open_session",
+    "run_shard",
+    "stop_at",
+]
+
+_STAGE = "replay"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardTask:
+    """What a task needs to know. Holds secrets: it is pickled, never printed."""
+
+    target: Endpoint = field(repr=False)
+    source_id: int
+    source: str
+    shard: int
+    from_seq: int
+    to_seq: int
+    first_lsn: Lsn
+    to_lsn: Lsn
+    buckets: Sequence[int]
+    on_error: OnError
+    on_conflict: OnConflict
+    settings: ReplaySettings
+    #: Under batch consistency: the beginning of the names of stages. None: apply.
+    stage_prefix: str | None = None
+
+    def __str__(self) -> str:
+        """Say whose work it is."""
+        return f'shard {self.shard} of source "{self.source}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Parking:
+    """A table that was parked."""
+
+    name: TableName
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """The changes of a table out of some parts, staged; or why they are not."""
+
+    name: TableName
+    keys: Sequence[PartKey]
+    stage: Stage | None
+    #: Set when they could not even be staged.
+    failed: TableFailed | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ShardResult:
+    """What a task did."""
+
+    source_id: int
+    shard: int
+    change_counts: dict[TableName, int] = field(default_factory=dict)
+    parked: list[Parking] = field(default_factory=list)
+    #: Under batch consistency, in order.
+    staged: list[StagedTable] = field(default_factory=list)
+    #: Another task had done its work already.
+    is_superseded: bool = False
+
+    def count(self, chunk: Chunk) -> None:
+        """Add the changes of a chunk."""
+        for name, changes in chunk.changes.items():
+            self.change_counts[name] = self.change_counts.get(name, 0) + changes.count
+
+
+def run_shard(task: ShardTask) -> ShardResult | PgreplError:
+    """Do the task; what goes wrong is returned, so that other shards are not disturbed."""
+    work = _apply if task.stage_prefix is None else _stage
+    with _no_collector():
+        for attempt in range(1, task.settings.attempts + 1):
+            try:
+                return _attempt(task, work)
+            except Fenced:
+                return ShardResult(source_id=task.source_id, shard=task.shard, is_superseded=True)
+            except PgreplError as exc:
+                return exc
+            except psycopg.Error as exc:
+                if attempt == task.settings.attempts or not is_transient(exc):
+                    return translate(exc, task.target, f"cannot apply {task}")
+    raise AssertionError("there is at least one attempt")
+
+
+def open_session(target: Endpoint, settings: ReplaySettings) -> Connection:
+    """Open a session that applies changes: triggers and foreign keys stay quiet."""
+    connection = connect(target, _STAGE)
+    try:
+        connection.execute("set session_replication_role = replica")
+        connection.execute(
+            SQL("set lock_timeout = {}").format(Literal(int(settings.lock_timeout_s * 1000)))
+        )
+    except psycopg.Error as exc:
+        connection.close()
+        raise translate(exc, target, "cannot prepare the session") from exc
+    return connection
+
+
+class TableStopped(DdlError):
+    """A table cannot be applied, and that is to stop everything: ``on_error = "stop"``."""
+
+
+def stop_at(source: str, name: TableName, failed: TableFailed) -> TableStopped:
+    """Return the error for a table that cannot be applied, under ``on_error = "stop"``."""
+    return TableStopped(
+        f'source "{source}": table {shown_name(*name)}: {failed.reason}',
+        hint='Mend the table and start again, or set on_error = "park" to go on without it.',
+    )
+
+
+def _add_ignored(connection: Connection, source_id: int, chunk: Chunk) -> None:
+    """Keep the changes of parked tables, and make unknown tables known."""
+    for name, table in chunk.ignored.items():
+        if name == DDL_TABLE:
+            continue
+        if table.is_parked:
+            add_parts(connection, source_id, name, chunk.keys)
+        elif not table.is_copied:
+            note_unknown(connection, source_id, name)
+
+
+def _attempt(
+    task: ShardTask, work: Callable[[Connection, ShardTask, ShardResult], None]
+) -> ShardResult:
+    result = ShardResult(source_id=task.source_id, shard=task.shard)
+    with closing(open_session(task.target, task.settings)) as connection:
+        with connection.transaction():
+            work(connection, task, result)
+            reach("replayer.before_commit")
+        reach("replayer.after_commit")
+    return result
+
+
+def _apply(connection: Connection, task: ShardTask, result: ShardResult) -> None:
+    # First of all: a twin of this task waits here until we are done, and then finds itself fenced.
+    move(
+        connection,
+        task.source_id,
+        task.shard,
+        from_seq=task.from_seq,
+        to_seq=task.to_seq,
+        to_lsn=task.to_lsn,
+    )
+    reach("replayer.fenced")
+    tables = Tables(connection, task.source_id, task.first_lsn)
+    for chunk in _chunks(connection, task, tables):
+        for name, changes in chunk.changes.items():
+            try:
+                outcome = apply_changes(connection, changes, task.on_conflict)
+                count_conflict(connection, task.source_id, name, outcome)
+            except TableFailed as failed:
+                if task.on_error == "stop":
+                    raise stop_at(task.source, name, failed) from failed
+                park(connection, task.source_id, name, failed)
+                add_parts(connection, task.source_id, name, chunk.keys)
+                result.parked.append(Parking(name, failed.reason))
+                tables.forget()
+        _add_ignored(connection, task.source_id, chunk)
+        result.count(chunk)
+        reach("replayer.chunk_applied")
+
+
+def _stage(connection: Connection, task: ShardTask, result: ShardResult) -> None:
+    tables = Tables(connection, task.source_id, task.first_lsn)
+    # Spark may repeat a task whose stages are there already: each attempt has names of its own.
+    prefix = f"{task.stage_prefix}_{task.shard}_{uuid4().hex[:8]}"
+    for chunk in _chunks(connection, task, tables):
+        for name, changes in chunk.changes.items():
+            place = ("replication", f"{prefix}_{len(result.staged)}")
+            try:
+                stage = stage_changes(connection, changes, place)
+                staged = StagedTable(name, chunk.keys, stage)
+            except TableFailed as failed:
+                staged = StagedTable(name, chunk.keys, None, failed)
+            result.staged.append(staged)
+        result.staged += [
+            StagedTable(name, chunk.keys, None) for name in chunk.ignored if name != DDL_TABLE
+        ]
+        result.count(chunk)
+
+
+def _chunks(connection: Connection, task: ShardTask, tables: Tables) -> Iterator[Chunk]:
+    return read_chunks(
+        connection,
+        tables,
+        source_id=task.source_id,
+        from_seq=task.from_seq,
+        to_seq=task.to_seq,
+        buckets=task.buckets,
+        limit_bytes=task.settings.chunk_bytes,
+    )
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Leave a chunk's many small objects to no collector: it took twice the time of the rest."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,82 @@
+"""Read rows of the spool; payloads stay the bytes they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from psycopg.adapt import Loader
+from psycopg.rows import class_row
+
+from pgrepl.errors import SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+
+__all__ = ["BytesLoader", "PartKey", "SpooledPart", "read_part", "read_parts"]
+
+_FETCH_BYTES = 8 << 20
+
+
+class PartKey(NamedTuple):
+    """Which row of a source's spool."""
+
+    seq: int
+    bucket: int
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledPart:
+    """One row of ``replication.raw_messages``."""
+
+    seq: int
+    bucket: int
+    part: int
+    first_lsn: Lsn
+    last_lsn: Lsn
+    last_commit_at: str
+    change_count: int
+    payload: bytes
+
+    @property
+    def key(self) -> PartKey:
+        """Which row it is."""
+        return PartKey(self.seq, self.bucket, self.part)
+
+
+class BytesLoader(Loader):
+    """Reads a text as the bytes it came in."""
+
+    def load(self, data: Any) -> bytes:  # noqa: ANN401  psycopg hands over any kind of buffer
+        """Copy it."""
+        return bytes(data)
+
+
+def read_parts(
+    connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
+) -> Iterator[SpooledPart]:
+    """Return the parts behind one segment up to another, a few at a time, in order."""
+    wanted = (source_id, from_seq, to_seq, list(buckets))
+    # The server knows the length of a payload without reading it.
+    ((biggest,),) = connection.execute(
+        "select coalesce(max(octet_length(payload)), 0) from replication.raw_messages"
+        " where source_id = %s and seq > %s and seq <= %s and bucket = any (%s)",
+        wanted,
+    ).fetchall()
+    with connection.cursor("pgrepl_spool", row_factory=class_row(SpooledPart)) as cursor:
+        cursor.adapters.register_loader("text", BytesLoader)
+        cursor.itersize = max(1, _FETCH_BYTES // max(1, biggest))
+        cursor.execute(load_query("pgrepl.replayer", "parts_behind"), wanted)
+        yield from cursor
+
+
+def read_part(connection: Connection, source_id: int, key: PartKey) -> SpooledPart:
+    """Return one part."""
+    with connection.cursor(row_factory=class_row(SpooledPart)) as cursor:
+        cursor.adapters.register_loader("text", BytesLoader)
+        part = cursor.execute(load_query("pgrepl.replayer", "part"), (source_id, *key)).fetchone()
+    if part is None:
+        raise SpoolError(f"row {key.seq}/{key.bucket}/{key.part} is gone from the spool")
+    return part

@@ -1,0 +1,73 @@
+-- One table of a source: how it is replicated, and what its copy on the target looks like.
+-- No row: pgrepl does not know the table. relkind null: the target has no such table.
+select t.state,
+       t.start_lsn,
+       t.start_snapshot::text                 as start_snapshot,
+       p.source_id is not null                as is_parked,
+       s.target_schema::text                  as target_schema,
+       c.relkind::text                        as relkind,
+       coalesce(k.key, '{}')                  as key,
+       coalesce(a.columns, '[]')              as columns
+  from replication.source_table t
+  left join replication.parked_table p using (source_id, schema_name, table_name)
+  left join replication.target_schema s
+         on s.source_id = t.source_id and s.source_schema = t.schema_name
+  left join pg_namespace n on n.nspname = s.target_schema
+  left join pg_class c on c.relnamespace = n.oid and c.relname = t.table_name
+                      and c.relkind in ('r', 'p')
+  -- the replica identity's index, or else the primary key
+  left join lateral (
+       select array_agg(a.attname::text order by a.attnum) as key
+         from pg_index i
+         join pg_attribute a on a.attrelid = c.oid and a.attnum = any (i.indkey::smallint[])
+        where i.indrelid = c.oid
+          and i.indexrelid = (
+              select x.indexrelid from pg_index x
+               where x.indrelid = c.oid and x.indisvalid and x.indimmediate
+                 and (x.indisreplident or x.indisprimary)
+               order by x.indisreplident desc limit 1)
+          -- not the columns that the index merely includes
+          and a.attnum = any ((i.indkey::smallint[])[0:i.indnkeyatts - 1])) k on true
+  left join lateral (
+       select json_agg(json_build_object(
+                  'name', a.attname,
+                  'kind', case when a.atttypid in ('bool'::regtype, 'int2'::regtype,
+                                    'int4'::regtype, 'int8'::regtype, 'oid'::regtype)
+                               then 'integer'
+                               when a.atttypid in ('float4'::regtype, 'float8'::regtype,
+                                    'numeric'::regtype)
+                               then 'float'
+                               when a.atttypid = 'bytea'::regtype then 'bytea'
+                               else 'text' end,
+                  'is_generated', a.attgenerated <> '',
+                  'is_identity_always', a.attidentity = 'a',
+                  'stage_type', b.stage_type,
+                  'equality_schema', e.equality_schema) order by a.attnum) as columns
+         from pg_attribute a
+         join pg_type y on y.oid = a.atttypid
+         -- the type below a domain, however deep
+         left join lateral (
+              with recursive base (oid, typtype, typbasetype) as (
+                  select y.oid, y.typtype, y.typbasetype
+                   union all
+                  select z.oid, z.typtype, z.typbasetype
+                    from base join pg_type z on z.oid = base.typbasetype
+                   where base.typtype = 'd')
+              select array[v.nspname, u.typname] as stage_type, u.oid as base_type
+                from base
+                join pg_type u on u.oid = base.oid
+                join pg_namespace v on v.oid = u.typnamespace
+               where base.typtype <> 'd' and y.typtype = 'd') b on true
+         -- the equality of a type that came with an extension, which the search path has not
+         left join lateral (
+              select n.nspname as equality_schema
+                from pg_opclass c
+                join pg_amop m on m.amopfamily = c.opcfamily and m.amopstrategy = 3
+                              and m.amoplefttype = c.opcintype and m.amoprighttype = c.opcintype
+                join pg_operator o on o.oid = m.amopopr and o.oprname = '='
+                join pg_namespace n on n.oid = o.oprnamespace and n.nspname <> 'pg_catalog'
+                join pg_am i on i.oid = c.opcmethod and i.amname = 'btree'
+               where c.opcdefault and c.opcintype = coalesce(b.base_type, y.oid)
+                 and y.typnamespace <> 'pg_catalog'::regnamespace) e on true
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) a on true
+ where t.source_id = %(source_id)s and t.schema_name = %(schema)s and t.table_name = %(table)s
