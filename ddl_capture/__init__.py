@@ -1,3 +1,38 @@
-"""Capture DDL on a source, so that schema changes follow by themselves."""
+"""Capture DDL on a source and apply it to the target, so that schema changes follow by themselves.
 
-__all__: list[str] = []
+``pgrepl.ddl_capture.source`` has the event triggers, ``Applier`` is what the replayer calls.
+"""
+
+from pgrepl.ddl_capture.applier import Applier
+from pgrepl.ddl_capture.journal import (
+    DecisionKind,
+    PendingDdl,
+    decide,
+    find_waiting,
+    read_pending,
+)
+from pgrepl.ddl_capture.source import (
+    CaptureStatus,
+    horizon_statement,
+    install,
+    install_script,
+    read_status,
+    switch,
+    uninstall,
+)
+
+__all__ = [
+    "Applier",
+    "CaptureStatus",
+    "DecisionKind",
+    "PendingDdl",
+    "decide",
+    "find_waiting",
+    "horizon_statement",
+    "install",
+    "install_script",
+    "read_pending",
+    "read_status",
+    "switch",
+    "uninstall",
+]

@@ -1,0 +1,351 @@
+"""Apply one captured command: find it, judge it, rename it, run it, compare, write it down."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from postgast import pg_query_pb2
+from psycopg import errors
+
+from pgrepl.ddl_capture import journal
+from pgrepl.ddl_capture.adapt import (
+    has_cascade,
+    keep_elements,
+    make_create_as,
+    mentioned_schemas,
+    remove_foreign_keys,
+    rewrite_drop,
+)
+from pgrepl.ddl_capture.comparison import Comparison
+from pgrepl.ddl_capture.detach import DetachedPartition, find_detached
+from pgrepl.ddl_capture.event import CapturedEvent, DroppedObject, Rewrite
+from pgrepl.ddl_capture.expressions import (
+    TargetFunction,
+    called_functions,
+    check_functions,
+    reachable,
+)
+from pgrepl.ddl_capture.resync import reason_to_resync
+from pgrepl.ddl_capture.rules import RefusedError, left_out, refine
+from pgrepl.ddl_capture.statement import find_statement
+from pgrepl.ddl_capture.structure import TableName, mapped_name
+from pgrepl.ddl_capture.subject import altered_tables, qualify, read_subject
+from pgrepl.ddl_capture.tags import statement_of
+from pgrepl.ddl_capture.target import read_functions
+from pgrepl.ddl_capture.workspace import Workspace
+from pgrepl.failpoint import reach
+from pgrepl.remap import remap
+from pgrepl.syntax import Tree, parse, to_sql
+
+__all__ = ["Application"]
+
+logger = logging.getLogger(__name__)
+
+_OBJECT = pg_query_pb2.ObjectType
+_FILLED = frozenset({"CREATE TABLE AS", "SELECT INTO"})
+# These may be about what a copy does not have: plain indexes, types and sequences of no table.
+_FORGIVING = frozenset(
+    {
+        *("AlterCollationStmt", "AlterDomainStmt", "AlterEnumStmt", "AlterSeqStmt"),
+        *("AlterStatsStmt", "CommentStmt", "GrantStmt"),
+    }
+)
+_FORGIVEN = (
+    errors.UndefinedTable,
+    errors.UndefinedObject,
+    errors.UndefinedFunction,
+    errors.InvalidSchemaName,
+)
+
+
+@dataclass(slots=True)
+class Application:
+    """One command on its way onto the target."""
+
+    target: Workspace
+    #: Kinds of objects besides tables that are to be applied.
+    include: Sequence[str]
+    event: CapturedEvent
+    #: What the command dropped and wrote anew, from the events before its end.
+    dropped: Sequence[DroppedObject]
+    rewrites: Sequence[Rewrite]
+    #: Structures of tables after it.
+    tables: Sequence[Mapping[str, Any]]
+    #: The statement as it ran, and as it runs here, as soon as they are known.
+    original: str | None = None
+    remapped: str | None = None
+
+    def run(self) -> None:
+        """Apply the command, or leave it out by a rule."""
+        if self.event.kind == "start" and self.event.tag not in _FILLED:
+            return
+        if self.event.kind == "end" and self.event.tag in _FILLED:
+            # It was made at its start, and its rows have come since.
+            self._learn_names(set())
+            self._compare()
+            return
+        tree = make_create_as(find_statement(self.event))
+        self.original = to_sql(tree)
+        detached = find_detached(tree)
+        reason = left_out(tree, self.include) or refine(tree, self.include)
+        self._learn_names(mentioned_schemas(tree))
+        if self._is_in_copy():
+            self._record("skipped", "the copy of the table was made after it")
+            return
+        reason = reason or self._reason_to_leave_out(tree)
+        statements = [] if reason else self._adapt(tree)
+        if not statements:
+            self._leave_out(reason or "nothing of it was replicated before")
+            return
+        self._execute(statements, detached)
+        self._compare()
+        self._check_identity()
+        self._record("applied")
+
+    def run_edited(self, edited: str, decided_by: str | None) -> None:
+        """Run what a person wrote instead."""
+        self._learn_names(set())
+        self.remapped = edited
+        self.target.watch(partial(self.target.run_sql, edited))
+        self._record("edited", decided_by=decided_by)
+
+    def _learn_names(self, mentioned: set[str]) -> None:
+        schemas = set(self.event.path) | mentioned | {table["schema"] for table in self.tables}
+        for item in self.event.objects:
+            schemas |= {item.schema} - {None}
+            if item.type == "schema" and item.name:
+                schemas.add(item.name)
+        self.target.learn_names(schemas)
+
+    # What is to be done.
+
+    def _is_selected(self, table: Mapping[str, Any]) -> bool:
+        return (
+            self.target.source.selection.matches(*table["root"])
+            and table["persistence"] == "p"
+            and not table["extension"]
+        )
+
+    def _is_in_copy(self) -> bool:
+        return bool(self.tables) and self.target.is_in_copy(
+            (table["schema"], table["name"]) for table in self.tables
+        )
+
+    def _reason_to_leave_out(self, tree: Tree) -> str | None:
+        kind, statement = statement_of(tree)
+        self._check_clashes()
+        if self.event.kind == "start":
+            return self._reason_not_to_fill(statement.into.rel)
+        if kind in ("DropStmt", "DropOwnedStmt"):
+            return None
+        if self.tables:
+            if any(map(self._is_selected, self.tables)) or self._leaves(tree):
+                return None
+            return "none of its tables is replicated"
+        schemas = {item.schema or item.name for item in self.event.objects}
+        if schemas and schemas.isdisjoint(self.target.names.schemas):
+            return "its schema is not replicated"
+        return None
+
+    def _check_clashes(self) -> None:
+        """Refuse to put anything into a schema of the target that is not the source's."""
+        named = {item.schema or item.name for item in self.event.objects}
+        for schema in named & set(self.target.clashes):
+            raise RefusedError(
+                f'schema "{self.target.clashes[schema or ""]}" exists on the target and is not'
+                " this source's"
+            )
+
+    def _leaves(self, tree: Tree) -> bool:
+        """Whether a replicated table gets a name that no pattern matches."""
+        kind, _ = statement_of(tree)
+        return kind in ("RenameStmt", "AlterObjectSchemaStmt") and any(
+            self.target.is_replicated((place, name))
+            for schema, name in altered_tables(tree)
+            for place in ([schema] if schema else self.event.path)
+        )
+
+    def _reason_not_to_fill(self, relation: Tree) -> str | None:
+        schema = relation.schemaname or next(iter(self.event.path), "")
+        if relation.relpersistence != "p" or schema == "pg_temp":
+            return "it is not a permanent table"
+        is_selected = self.target.source.selection.matches(schema, relation.relname)
+        return None if is_selected else "the patterns do not match it"
+
+    def _adapt(self, tree: Tree) -> list[Tree]:
+        kind, _ = statement_of(tree)
+        if kind in ("DropStmt", "DropOwnedStmt"):
+            return rewrite_drop(tree, self.dropped, self.target.names.schemas)
+        qualify(tree, self.event)
+        keep_elements(tree, {t["name"] for t in self.tables if self._is_selected(t)})
+        if self._is_absent(tree):
+            # It becomes a replicated one by this; the comparison makes it.
+            return []
+        if not remove_foreign_keys(tree, self.tables, self._is_replicated):
+            return []
+        return [tree]
+
+    def _is_absent(self, tree: Tree) -> bool:
+        """Whether a table that is to be altered was none of the replicated ones so far."""
+        altered = altered_tables(tree)
+        if not altered:
+            return False
+        there = {(relation.schema, relation.name) for relation in self.target.relations()}
+        schemas = self.target.names.schemas
+        path = [schemas[schema] for schema in self.event.path if schema in schemas]
+        return not all(
+            any((place, name) in there for place in ([schemas.get(schema)] if schema else path))
+            for schema, name in altered
+        )
+
+    def _is_replicated(self, table: TableName) -> bool:
+        return (
+            self.target.source.selection.matches(*table) and table[0] in self.target.names.schemas
+        )
+
+    # Doing it.
+
+    def _execute(self, statements: Sequence[Tree], detached: DetachedPartition | None) -> None:
+        renamed = [remap(tree, self.target.names) for tree in statements]
+        remapped = [item.sql for item in renamed]
+        self.remapped = ";\n".join(remapped)
+        for what in (what for item in renamed for what in item.opaque):
+            # A text constant is data. Code that names a schema would run with the wrong one.
+            if what != "text constant":
+                raise RefusedError(f"its {what} names a schema, which cannot be renamed there")
+        self._make_schemas(statements)
+        constraint = None if detached is None else detached.read_constraint(self.target)
+        for tree, sql in zip(statements, remapped, strict=True):
+            self.target.watch(partial(self._execute_one, tree, sql))
+        if detached is not None and constraint is not None:
+            detached.add_constraint(self.target, constraint)
+
+    def _execute_one(self, tree: Tree, sql: str) -> None:
+        (ready,) = parse(sql)
+        functions = reachable(
+            ready,
+            read_functions(self.target.connection, (name for _, name in called_functions(ready))),
+            self.target.search_path,
+        )
+        check_functions(
+            ready,
+            functions,
+            set(self.target.names.schemas.values()),
+            is_own_code_foreign="functions" in self.include,
+        )
+        self._note_resync(ready, functions)
+        outside = self.target.outside_dependents() if has_cascade(ready) else frozenset()
+        if _is_forgiving(tree):
+            try:
+                with self.target.connection.transaction():
+                    self.target.run_sql(sql, ready)
+            except _FORGIVEN:
+                self.target.notes.append("what it is about is not on the target")
+        else:
+            self.target.run_sql(sql, ready)
+        lost = outside - self.target.outside_dependents() if outside else frozenset()
+        if lost:
+            raise RefusedError(
+                f"CASCADE would drop what is not the source's: {', '.join(sorted(lost)[:5])}"
+            )
+
+    def _make_schemas(self, statements: Sequence[Tree]) -> None:
+        """Make the schemas that the statement puts something into for the first time."""
+        made = {
+            statement.schemaname
+            for kind, statement in map(statement_of, statements)
+            if kind == "CreateSchemaStmt"
+        }
+        needed = {item.schema for item in self.event.objects if item.schema}
+        if self.event.kind == "start":
+            subject = read_subject(statements[0])
+            needed |= {subject.schema} if subject is not None and subject.schema else set()
+        for schema in sorted(needed - made - set(self.target.known)):
+            if schema in self.target.names.schemas:
+                self.target.make_schema(schema)
+
+    # Afterwards.
+
+    def _note_resync(self, tree: Tree, functions: Sequence[TargetFunction]) -> None:
+        kind, statement = statement_of(tree)
+        if kind != "AlterTableStmt" or statement.objtype != _OBJECT.OBJECT_TABLE:
+            return
+        key = (statement.relation.schemaname, statement.relation.relname)
+        definition = self.target.definitions([key]).get(key)
+        if definition is None:
+            return
+        old_types = {column["name"]: column["type"] for column in definition["columns"] or ()}
+        reason = reason_to_resync(tree, self.rewrites, functions, old_types)
+        is_persistence = any(rewrite.is_persistence for rewrite in self.rewrites)
+        if reason is not None and (is_persistence or self.target.has_rows(key)):
+            self.target.mark(key, reason)
+
+    def _compare(self) -> None:
+        selected = [
+            table
+            for table in self.tables
+            if self._is_selected(table) and table["schema"] in self.target.names.schemas
+        ]
+        Comparison(self.target, self.event.tag).run(selected)
+
+    def _check_identity(self) -> None:
+        """Say of new tables whether their updates and deletes can be told."""
+        for table in self.tables:
+            if table["kind"] != "r" or not self._is_selected(table):
+                continue
+            if mapped_name(table, self.target.names) not in self.target.made:
+                continue
+            has_key = any(item["type"] == "p" for item in table["constraints"] or ())
+            if table["identity"] in ("f", "i") or (table["identity"] == "d" and has_key):
+                continue
+            self.target.notes.append("the table has no replica identity: updates would be lost")
+            logger.warning(
+                "new table has no replica identity",
+                extra={
+                    "source": self.target.source.name,
+                    "table": f"{table['schema']}.{table['name']}",
+                },
+            )
+
+    def _leave_out(self, reason: str) -> None:
+        for table in self.tables:
+            # It was replicated until now, and its changes are not in the WAL any more.
+            if table["persistence"] != "p" and table["schema"] in self.target.names.schemas:
+                self.target.mark(mapped_name(table, self.target.names), "it became unlogged")
+        self._compare()
+        self._record("skipped", reason)
+
+    def _record(
+        self,
+        outcome: journal.Outcome,
+        reason: str | None = None,
+        *,
+        decided_by: str | None = None,
+    ) -> None:
+        notes = dict.fromkeys(filter(None, [reason, *self.target.notes]))
+        journal.record_history(
+            self.target.connection,
+            self.target.captured,
+            self.event,
+            outcome,
+            reason="; ".join(notes) or None,
+            original=self.original,
+            remapped=self.remapped,
+            decided_by=decided_by,
+        )
+        reach("ddl.recorded")
+
+
+def _is_forgiving(tree: Tree) -> bool:
+    kind, statement = statement_of(tree)
+    if kind == "RenameStmt":
+        return bool(statement.rename_type not in (_OBJECT.OBJECT_TABLE, _OBJECT.OBJECT_COLUMN))
+    if kind == "AlterObjectSchemaStmt":
+        return bool(statement.object_type != _OBJECT.OBJECT_TABLE)
+    if kind == "AlterTableStmt":
+        return bool(statement.objtype != _OBJECT.OBJECT_TABLE)
+    return kind in _FORGIVING

@@ -1,0 +1,159 @@
+"""The target's side of DDL capture: what the replayer calls for each row of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psycopg
+
+from pgrepl.config import Config
+from pgrepl.ddl import CapturedDdl
+from pgrepl.ddl_capture import journal
+from pgrepl.ddl_capture.application import Application
+from pgrepl.ddl_capture.comparison import DifferentError
+from pgrepl.ddl_capture.event import CapturedEvent, DroppedObject, Rewrite, decode_event
+from pgrepl.ddl_capture.journal import StatementStopped
+from pgrepl.ddl_capture.rules import RefusedError
+from pgrepl.ddl_capture.statement import UnknownStatementError
+from pgrepl.ddl_capture.workspace import Workspace
+from pgrepl.errors import DdlStopped, TargetUnavailable
+from pgrepl.naming import NameClashError, shown_name
+from pgrepl.postgres import Connection
+from pgrepl.remap import RemapError
+from pgrepl.sqlstate import translate
+from pgrepl.syntax import SqlSyntaxError
+
+__all__ = ["Applier"]
+
+_UNTOLD = (
+    DifferentError,
+    NameClashError,
+    RefusedError,
+    RemapError,
+    SqlSyntaxError,
+    UnknownStatementError,
+)
+
+
+class Applier:
+    """Applies captured DDL: a ``pgrepl.ddl.DdlApplier``.
+
+    Between two calls it remembers only what a command dropped and wrote anew, which the triggers
+    report before the command's end, in the same transaction.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """Connect to nothing."""
+        self._config = config
+        self._place: tuple[int, int] | None = None
+        self._last_id = 0
+        self._dropped: list[DroppedObject] = []
+        self._rewrites: list[Rewrite] = []
+        self._tables: list[Mapping[str, Any]] = []
+
+    def apply(self, connection: Connection, event: CapturedDdl) -> None:
+        """Apply one event inside the caller's open transaction.
+
+        Raises
+        ------
+        DdlStopped
+            when it cannot be applied, or its outcome differs from the source.
+        TargetUnavailable
+            when it could not be applied now and may be later: a lock was not to be had.
+
+        """
+        row = decode_event(event.row)
+        self._begin(event, row)
+        if row.kind in ("drop", "rewrite"):
+            self._dropped += row.dropped
+            self._rewrites += [row.rewritten] if row.rewritten is not None else []
+            self._tables += row.tables
+            return
+        application = Application(
+            Workspace(connection, self._config.source(event.source.name), event, row),
+            self._config.ddl.include,
+            row,
+            tuple(self._dropped),
+            tuple(self._rewrites),
+            _newest([*self._tables, *row.tables]),
+        )
+        if row.kind == "end":
+            self._forget()
+        self._run(application, connection, event, row)
+
+    def record_stop(self, connection: Connection, event: CapturedDdl, stopped: DdlStopped) -> None:
+        """Keep for a person what stopped, after the rollback, in a transaction of its own."""
+        self._forget()
+        with connection.transaction():
+            journal.record_pending(connection, event, decode_event(event.row), stopped)
+
+    def _begin(self, event: CapturedDdl, row: CapturedEvent) -> None:
+        place = (event.source.source_id, row.xid)
+        if place != self._place or row.log_id <= self._last_id:
+            # Another transaction, or this one again after it was rolled back, begins with nothing.
+            self._forget()
+        self._place = place
+        self._last_id = row.log_id
+
+    def _forget(self) -> None:
+        self._place = None
+        self._dropped.clear()
+        self._rewrites.clear()
+        self._tables.clear()
+
+    def _run(
+        self,
+        application: Application,
+        connection: Connection,
+        event: CapturedDdl,
+        row: CapturedEvent,
+    ) -> None:
+        source_id = event.source.source_id
+        decision = journal.find_decision(connection, source_id, row.log_id)
+        try:
+            if decision is not None and decision.kind == "skip":
+                journal.record_history(
+                    connection,
+                    event,
+                    row,
+                    "discarded",
+                    original=row.query,
+                    decided_by=decision.decided_by,
+                )
+            elif decision is not None and decision.edited is not None:
+                application.run_edited(decision.edited, decision.decided_by)
+            else:
+                application.run()
+        except _UNTOLD as exc:
+            raise self._stopped(application, event, row, str(exc)) from exc
+        except psycopg.Error as exc:
+            error = translate(exc, self._config.target.endpoint, f"cannot apply {row.tag}")
+            if isinstance(error, TargetUnavailable):
+                raise error from exc
+            reason = error.message.partition(f"cannot apply {row.tag}: ")[2]
+            raise self._stopped(application, event, row, reason) from exc
+        journal.settle(connection, source_id, row.log_id)
+
+    def _stopped(
+        self, application: Application, event: CapturedDdl, row: CapturedEvent, reason: str
+    ) -> StatementStopped:
+        name = event.source.name
+        what = f"{row.tag}{_about(row)}"
+        return StatementStopped(
+            f'source "{name}" stopped at {event.commit_lsn} before {what}: {reason}',
+            hint=f"pgrepl ddl pending {name} shows the statement; settle it with pgrepl ddl edit,"
+            " retry or skip.",
+            original=application.original,
+            remapped=application.remapped,
+        )
+
+
+def _newest(tables: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return each table once, as it was last."""
+    return list({(table["schema"], table["name"]): table for table in tables}.values())
+
+
+def _about(row: CapturedEvent) -> str:
+    named = [item for item in row.objects if item.schema and item.name]
+    return f" of {shown_name(named[-1].schema or '', named[-1].name or '')}" if named else ""

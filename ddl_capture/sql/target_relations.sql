@@ -1,0 +1,12 @@
+-- The tables in some schemas of the target, with the root of each partition.
+select c.oid::bigint                           as oid,
+       n.nspname::text                         as schema,
+       c.relname::text                         as name,
+       coalesce(rn.nspname, n.nspname)::text   as root_schema,
+       coalesce(r.relname, c.relname)::text    as root_name,
+       c.relpersistence = 'p'                  as is_permanent
+  from pg_catalog.pg_class c
+  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  left join pg_catalog.pg_class r on r.oid = pg_catalog.pg_partition_root(c.oid)
+  left join pg_catalog.pg_namespace rn on rn.oid = r.relnamespace
+ where n.nspname = any (%(schemas)s) and c.relkind in ('r', 'p')

@@ -1,0 +1,208 @@
+"""The target while one command is applied: its names, its session, and what the command did to it.
+
+What a statement did to schemas and tables is read from the catalogue before and after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.config import SourceConfig
+from pgrepl.ddl import CapturedDdl
+from pgrepl.ddl_capture.event import CapturedEvent
+from pgrepl.ddl_capture.expressions import used_sequences
+from pgrepl.ddl_capture.naming import ConfinedMap, make_map, new_target_schema
+from pgrepl.ddl_capture.rules import RefusedError
+from pgrepl.ddl_capture.session import resolve_schemas, search_path
+from pgrepl.ddl_capture.structure import TableName
+from pgrepl.ddl_capture.target import (
+    TargetRelation,
+    mark_resync,
+    read_definitions,
+    read_members,
+    read_outside_dependents,
+    read_relations,
+    read_schema_oids,
+    record_schemas,
+    record_tables,
+)
+from pgrepl.failpoint import reach
+from pgrepl.postgres import Connection
+from pgrepl.source_state import read_target_schemas
+from pgrepl.syntax import Tree, walk
+
+__all__ = ["Workspace"]
+
+
+@dataclass(slots=True)
+class Workspace:
+    """The part of the target that belongs to a source, in the caller's open transaction."""
+
+    connection: Connection
+    source: SourceConfig
+    captured: CapturedDdl
+    event: CapturedEvent
+    #: The schemas that are there: source schema to target schema.
+    known: dict[str, str] = field(default_factory=dict)
+    #: Those, and what others would be called.
+    names: ConfinedMap = field(default_factory=lambda: ConfinedMap({}))
+    #: Schemas of the source whose name on the target is somebody else's.
+    clashes: dict[str, str] = field(default_factory=dict)
+    #: Tables of the target that the command made.
+    made: set[TableName] = field(default_factory=set)
+    #: What a person reads in the history.
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def source_id(self) -> int:
+        """The source's number on the target."""
+        return self.captured.source.source_id
+
+    @property
+    def search_path(self) -> list[str]:
+        """The search path that the command had, in the target's names."""
+        return self.names.search_path(list(self.event.path))
+
+    def learn_names(self, schemas: Iterable[str]) -> None:
+        """Map schemas of the source, those too that do not exist on the target yet."""
+        self.known = read_target_schemas(self.connection, self.source_id)
+        new: dict[str, str] = {}
+        for schema in set(schemas) - set(self.known):
+            target = new_target_schema(self.source, self.captured.source.dbname, schema)
+            if target is not None:
+                new[schema] = target
+        # What is there under the name and not pgrepl's stays out of reach.
+        taken = set(read_schema_oids(self.connection, new.values()).values())
+        self.clashes = {name: target for name, target in new.items() if target in taken}
+        mapped = self.known | {name: target for name, target in new.items() if target not in taken}
+        members = read_members(self.connection, self.event.extensions)
+        self.names = make_map(mapped, self.event.extensions, members)
+
+    def make_schema(self, schema: str) -> None:
+        """Make the target schema of a source's schema."""
+        target = self.names.schemas[schema]
+        self.connection.execute(SQL("create schema {}").format(Identifier(target)))
+        self.connection.execute(
+            "insert into replication.target_schema (target_schema, source_id, source_schema)"
+            " values (%s, %s, %s)",
+            (target, self.source_id, schema),
+        )
+        self.known[schema] = target
+
+    def run_sql(self, sql: str, tree: Tree | None = None) -> None:
+        """Run a statement with the source's search path; its tree, if given, is looked at first."""
+        with search_path(self.connection, self.search_path):
+            if tree is not None:
+                self._check_relations(tree)
+            self.connection.execute(sql.encode())
+
+    def _check_relations(self, tree: Tree) -> None:
+        """Refuse tables and sequences elsewhere, named or found there by the search path."""
+        relations = {
+            (part.relname, part.schemaname)
+            for part in walk(tree)
+            if part.DESCRIPTOR.name == "RangeVar"
+        } | set(used_sequences(tree))
+        bare = sorted(name for name, schema in relations if not schema)
+        found = resolve_schemas(self.connection, bare) if bare else {}
+        own = set(self.names.schemas.values())
+        for name, schema in relations | set(found.items()):
+            if schema and schema not in own:
+                raise RefusedError(f'"{name}" is in schema "{schema}", which is not the source\'s')
+
+    def watch(self, run: Callable[[], None]) -> None:
+        """Run something and write down what it did to schemas and tables."""
+        parked = self._parked_definitions()
+        old = {target: schema for schema, target in self.known.items()}
+        new = {target: schema for schema, target in self.names.schemas.items()}
+        schemas_before = read_schema_oids(self.connection, old)
+        before = read_relations(self.connection, old)
+        run()
+        reach("ddl.statement_run")
+        schemas_after = read_schema_oids(self.connection, new)
+        record_schemas(self.connection, self.source_id, schemas_before, schemas_after, new)
+        after = read_relations(self.connection, schemas_after.values())
+        self.known = read_target_schemas(self.connection, self.source_id)
+        record_tables(
+            self.connection,
+            self.captured,
+            before=before,
+            after=after,
+            sources=(old, new),
+            selection=self.source.selection,
+        )
+        if parked != self._parked_definitions():
+            raise RefusedError("it changes a parked table, whose changes wait in their order")
+        self.made |= {(now.schema, now.name) for oid, now in after.items() if oid not in before}
+
+    def _parked_definitions(self) -> Mapping[TableName, Mapping[str, Any]]:
+        rows = self.connection.execute(
+            "select schema_name::text, table_name::text from replication.parked_table"
+            " where source_id = %s",
+            (self.source_id,),
+        ).fetchall()
+        return self.definitions(
+            (self.known[schema], name) for schema, name in rows if schema in self.known
+        )
+
+    def definitions(self, tables: Iterable[TableName]) -> dict[TableName, Mapping[str, Any]]:
+        """Return the structures of tables of the target."""
+        return read_definitions(self.connection, tables)
+
+    def relations(self) -> Sequence[TargetRelation]:
+        """Return the source's tables on the target."""
+        schemas = self.names.schemas.values()
+        return tuple(read_relations(self.connection, schemas).values())
+
+    def outside_dependents(self) -> frozenset[str]:
+        """Return what is not the source's and depends on what is."""
+        return read_outside_dependents(self.connection, self.names.schemas.values())
+
+    def has_rows(self, table: TableName) -> bool:
+        """Whether a table of the target holds anything."""
+        ((has_rows,),) = self.connection.execute(
+            SQL("select exists (select from {})").format(Identifier(*table))
+        ).fetchall()
+        return bool(has_rows)
+
+    def mark(self, table: TableName, reason: str) -> None:
+        """Mark a table of the target for a resync, and its partitions, which hold its rows."""
+        self.notes.append(f"resync: {reason}")
+        schemas = {target: schema for schema, target in self.names.schemas.items()}
+        for relation in self.relations():
+            own = (relation.schema, relation.name)
+            if table in (own, (relation.root_schema, relation.root_name)):
+                key = (schemas[relation.schema], relation.name)
+                mark_resync(self.connection, self.source_id, key, reason)
+
+    def is_replicated(self, table: TableName) -> bool:
+        """Whether changes of a table of the source are applied."""
+        found = self.connection.execute(
+            "select from replication.source_table"
+            " where source_id = %s and schema_name = %s and table_name = %s",
+            (self.source_id, *table),
+        )
+        return found.fetchone() is not None
+
+    def is_in_copy(self, tables: Iterable[TableName]) -> bool:
+        """Whether the copies of all these tables of the source were made after the command."""
+        keys = list(tables)
+        rows = self.connection.execute(
+            "select coalesce(pg_visible_in_snapshot(%s::text::xid8, t.start_snapshot),"
+            " t.start_lsn > %s)"
+            " from unnest(%s::text[], %s::text[]) as w (schema, name)"
+            " join replication.source_table t on t.source_id = %s"
+            " and t.schema_name = w.schema and t.table_name = w.name",
+            (
+                self.event.xid,
+                self.captured.commit_lsn,
+                [schema for schema, _ in keys],
+                [name for _, name in keys],
+                self.source_id,
+            ),
+        ).fetchall()
+        return bool(rows) and all(is_in for (is_in,) in rows)

@@ -1,0 +1,659 @@
+"""One DDL statement after the other on a real source, with DML around it, followed and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from pgrepl.throwaway import Cluster
+from tests.support.database import KeptDatabase
+from tests.support.following import Following
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    #: Runs in one transaction with rows before and after it; ``{s}`` is the schema.
+    ddl: str
+    #: What must be there.
+    before: str = ""
+    #: Changes behind it: in the same transaction, and once more in the next one.
+    after: str = "update t set a = coalesce(a, 0) + 100 where id = 1"
+    #: CONCURRENTLY and the like refuse to be inside a transaction.
+    is_alone: bool = False
+    #: Other schemas to compare, without the case's own in front.
+    schemas: tuple[str, ...] = ()
+
+
+TABLES = """
+create schema {s};
+create table {s}.t (id int primary key, a int, b text not null default 'b', c numeric(10,2));
+create table {s}.other (id int generated always as identity primary key, t_id int, note text);
+insert into {s}.t (id, a, c) select g, g, g * 1.5 from generate_series(1, 5) g;
+insert into {s}.other (t_id, note) select g, 'n' || g from generate_series(1, 5) g;
+"""
+
+ALTER = [
+    Case("add a column", "alter table t add column d int"),
+    Case("add a column with a default", "alter table t add d int default 7"),
+    Case("add two columns", "alter table t add d int, add e text default 'it''s'"),
+    Case(
+        "add a column if it is missing",
+        "alter table t add column if not exists a int; alter table t add if not exists d int",
+    ),
+    Case("add a generated column", "alter table t add d int generated always as (a * 2) stored"),
+    Case("add a column with a check", "alter table t add d int default 1 check (d > 0)"),
+    Case("add a column with a key", "alter table t add d int unique"),
+    Case("add a column that refers", "alter table other add d int references t (id)"),
+    Case("add a column with a collation", 'alter table t add d text collate "C"'),
+    Case("add an array", "alter table t add d int[] default '{1,2}'"),
+    Case("add an interval", "alter table t add d interval default '1 day'"),
+    Case("add a quoted column", 'alter table t add "Odd ""one""" int default 1'),
+    Case("drop a column", "alter table t drop column c"),
+    Case("drop two columns", "alter table t drop b, drop column if exists c"),
+    Case("drop a missing column", "alter table t drop column if exists nothing, add d int"),
+    Case(
+        "drop a column with its index",
+        "alter table t drop c cascade",
+        before="create unique index on t (c)",
+    ),
+    Case(
+        "rename a column",
+        "alter table t rename column a to z",
+        after="update t set z = 9 where id = 2",
+    ),
+    Case(
+        "swap two columns",
+        "alter table t rename a to tmp; alter table t rename d to a; alter table t rename tmp to d",
+        before="alter table t add d int default 3",
+    ),
+    Case("drop and add a column", "alter table t drop a; alter table t add a int"),
+    Case("set a default", "alter table t alter a set default 5"),
+    Case("drop a default", "alter table t alter b drop default"),
+    Case("set a default that is volatile", "alter table t alter a set default random() * 100"),
+    Case("set not null", "alter table t alter column a set not null"),
+    Case("drop not null", "alter table t alter b drop not null"),
+    Case("change a type", "alter table t alter a type bigint"),
+    Case(
+        "change a type with using",
+        "alter table t alter a type text using a::text || '!'",
+        after="update t set a = 'x' where id = 1",
+    ),
+    Case("change a length", "alter table t alter b type varchar(40)"),
+    Case("change a precision", "alter table t alter c type numeric(14,4)"),
+    Case(
+        "change a type and a default",
+        "alter table t alter a drop default, alter a type numeric, alter a set default 1.5",
+    ),
+    Case("change the type of a key", "alter table t alter id type bigint"),
+    Case("set statistics", "alter table t alter a set statistics 500"),
+    Case("set storage", "alter table t alter b set storage external"),
+    Case("set compression", "alter table t alter b set compression pglz"),
+    Case("set column options", "alter table t alter a set (n_distinct = 10)"),
+    Case("set table options", "alter table t set (fillfactor = 70, autovacuum_enabled = false)"),
+    Case(
+        "reset table options",
+        "alter table t reset (fillfactor)",
+        before="alter table t set (fillfactor = 70)",
+    ),
+    Case(
+        "drop an expression",
+        "alter table t alter d drop expression",
+        before="alter table t add d int generated always as (a * 2) stored",
+    ),
+    Case("add an identity", "alter table t alter id add generated by default as identity"),
+    Case("change an identity", "alter table other alter id set generated by default"),
+    Case("set an identity's sequence", "alter table other alter id set increment by 5"),
+    Case("drop an identity", "alter table other alter id drop identity, alter id set default 77"),
+    Case("set replica identity to full", "alter table t replica identity full"),
+    Case(
+        "set replica identity to an index",
+        "create unique index t_a on t (a); alter table t alter a set not null;"
+        " alter table t replica identity using index t_a",
+        after="update t set b = 'z' where id = 2",
+    ),
+    Case(
+        "set replica identity to default",
+        "alter table t replica identity default",
+        before="alter table t replica identity full",
+    ),
+    Case("set unlogged options of triggers", "alter table t disable trigger all, add d int"),
+    Case("change the owner with more", "alter table t owner to current_user, add d int"),
+    Case("change tablespace with more", "alter table t set tablespace pg_default, add d int"),
+    Case("cluster on", "alter table t cluster on t_pkey; alter table t add d int"),
+    Case("alter a table by its qualified name", "alter table {s}.t add d int"),
+    Case("alter only", "alter table only t add d int"),
+    Case("alter if exists", "alter table if exists t add d int"),
+    Case("rename a table", "alter table t rename to t2", after="update t2 set a = 7 where id = 1"),
+    Case("rename a table with alter index", "alter index t_pkey rename to t_key"),
+    Case(
+        "swap two tables",
+        "create table t_new (like t including all); insert into t_new select * from t;"
+        " alter table t rename to t_old; alter table t_new rename to t",
+    ),
+    Case(
+        "move a table",
+        "create schema {s}_two; alter table t set schema {s}_two",
+        after="update {s}_two.t set a = 7 where id = 1",
+        schemas=("_two",),
+    ),
+    Case("rename a constraint", "alter table t rename constraint t_pkey to the_key"),
+]
+
+CONSTRAINTS = [
+    Case("add a check", "alter table t add constraint positive check (a > -1000)"),
+    Case("add a check not valid", "alter table t add constraint pos check (a > 0) not valid"),
+    Case(
+        "validate a check",
+        "alter table t validate constraint pos",
+        before="alter table t add constraint pos check (a > 0) not valid",
+    ),
+    Case("add a check of two columns", "alter table t add check (a is null or c < a * 100)"),
+    Case("add a check with functions", "alter table t add check (length(trim(b)) > 0)"),
+    Case(
+        "drop a constraint",
+        "alter table t drop constraint pos",
+        before="alter table t add constraint pos check (a > 0)",
+    ),
+    Case("drop a missing constraint", "alter table t drop constraint if exists n, add d int"),
+    Case("add a unique constraint", "alter table t add unique (a, b)"),
+    Case("add a deferrable constraint", "alter table t add unique (a) deferrable"),
+    Case(
+        "add a constraint by its index",
+        "create unique index u on t (a); alter table t add constraint uu unique using index u",
+    ),
+    Case(
+        "change the primary key",
+        "alter table t drop constraint t_pkey; alter table t add primary key (id, b)",
+        after="update t set a = 11 where id = 1",
+    ),
+    Case("add a foreign key", "alter table other add foreign key (t_id) references t"),
+    Case(
+        "add a foreign key that cascades",
+        "alter table other add constraint fk foreign key (t_id) references t on delete cascade",
+        after="delete from t where id = 4",
+    ),
+    Case(
+        "add a foreign key not valid",
+        "alter table other add constraint fk foreign key (t_id) references t not valid",
+    ),
+    Case(
+        "validate a foreign key",
+        "alter table other validate constraint fk",
+        before="alter table other add constraint fk foreign key (t_id) references t not valid",
+    ),
+    Case(
+        "make a foreign key deferrable",
+        "alter table other alter constraint fk deferrable",
+        before="alter table other add constraint fk foreign key (t_id) references t",
+    ),
+    Case("add an exclusion", "alter table t add exclude using btree (a with =)"),
+]
+
+CREATE = [
+    Case("create a table", "create table n (id int primary key, x text); insert into n values (1)"),
+    Case(
+        "create a table with everything",
+        "create table n (id bigserial primary key, a smallint not null default 3,"
+        " b varchar(10) unique, c timestamptz default now(), d jsonb default '{{}}',"
+        " e numeric generated always as (a * 2) stored, f int references t (id),"
+        " check (a > 0), constraint u unique (a, b)); insert into n (b, f) values ('x', 1)",
+        after="insert into n (b) values ('y' || (select count(*) from n))",
+    ),
+    Case(
+        "create a table if it is missing",
+        "create table if not exists t (); create table if not exists n (id int primary key)",
+    ),
+    Case(
+        "create a table like another",
+        "create table n (like t including all); insert into n (id, b) values (1, 'x')",
+    ),
+    Case(
+        "create a table like another without defaults",
+        "create table n (like t including indexes excluding defaults, more int)",
+    ),
+    Case(
+        "create a table that inherits",
+        "create table n (x int, primary key (id))"
+        " inherits (t); insert into n (id, x) values (50, 1)",
+        after="select 1",
+    ),
+    Case(
+        "create a typed table",
+        "create type ty as (id int, x text); create table n of ty"
+        " (primary key (id)); insert into n values (1, 'x')",
+    ),
+    Case("create a table without columns", "create table n ()"),
+    Case(
+        "create a table with options", "create table n (id int primary key) with (fillfactor = 80)"
+    ),
+    Case(
+        "create a table as",
+        "create table n as select id, b from t",
+        after="insert into n values (99, 'x')",
+    ),
+    Case(
+        "create a table as with names",
+        "create table n (x, y) as select id, b || 'x' from t where id < 3",
+        after="select 1",
+    ),
+    Case(
+        "create a table as with no data",
+        "create table n as select * from t with no data",
+        after="insert into n (id) values (3)",
+    ),
+    Case(
+        "create a table as values", "create table n as values (1, 'a'), (2, 'b')", after="select 1"
+    ),
+    Case("create a table as table", "create table n as table t", after="select 1"),
+    Case(
+        "create a table as, if missing",
+        "create table if not exists n as select 1 as x;"
+        " create table if not exists n as select 2 as x",
+        after="select 1",
+    ),
+    Case(
+        "create a table as of a union",
+        "create table n as with w as (select id from t)"
+        " select id from w union all select id + 100 from w",
+        after="select 1",
+    ),
+    Case("select into", "select id, b into n from t", after="insert into n values (77, 'x')"),
+    Case(
+        "create a temporary table",
+        "create temporary table n (id int); insert into n values (1);"
+        " drop table n; create temp table m as select 1; alter table t add d int",
+    ),
+    Case(
+        "create and drop a table", "create table n (id int); insert into n values (1); drop table n"
+    ),
+    Case(
+        "create a table in the default collation",
+        'create table "Odd Table"'
+        ' ("Id" int primary key, "a.b" text); insert into "Odd Table" values (1, \'x\')',
+    ),
+    Case("drop a table", "drop table t", after="select 1"),
+    Case("drop two tables", "drop table t, other", after="select 1"),
+    Case("drop a table if it exists", "drop table if exists nothing, t", after="select 1"),
+    Case(
+        "drop a table that others refer to",
+        "drop table t cascade",
+        after="select 1",
+        before="alter table other add foreign key (t_id) references t",
+    ),
+    Case(
+        "drop and create a table",
+        "drop table t; create table t (id int primary key, a text)",
+        after="insert into t values (coalesce((select max(id) from t), 0) + 1, 'x')",
+    ),
+]
+
+PARTED = (
+    "create table p (id int, k int, v text, primary key (id, k)) partition by list (k);"
+    "create table p1 partition of p for values in (1);"
+    "create table p2 partition of p for values in (2);"
+    "insert into p select g, 1 + g % 2, 'v' from generate_series(1, 10) g"
+)
+MOVE = "update p set k = 3 - k where id = 1; update t set a = 1 where id = 1"
+
+PARTITIONS = [
+    Case("create a partitioned table", PARTED, after=MOVE),
+    Case(
+        "create a partitioned table by range",
+        "create table p (id int primary key, v text) partition by range (id);"
+        "create table p1 partition of p for values from (minvalue) to (10);"
+        "create table pd partition of p default; insert into p values (1, 'a'), (20, 'b')",
+        after="update p set v = v || '!'",
+    ),
+    Case(
+        "create a partitioned table by hash",
+        "create table p (id int primary key, v text) partition by hash (id);"
+        "create table p0 partition of p for values with (modulus 2, remainder 0);"
+        "create table p1 partition of p for values with (modulus 2, remainder 1);"
+        "insert into p select g, 'v' from generate_series(1, 9) g",
+        after="delete from p where id = (select min(id) from p)",
+    ),
+    Case(
+        "create a partition",
+        "create table p3 partition of p for values in (3); insert into p values (100, 3, 'x')",
+        before=PARTED,
+        after=MOVE,
+    ),
+    Case(
+        "create a partition of partitions",
+        "create table p3 partition of p for values in (3) partition by range (id);"
+        " create table p3a partition of p3 for values from (0) to (1000);"
+        " insert into p values (100, 3, 'x')",
+        before=PARTED,
+        after=MOVE,
+    ),
+    Case(
+        "attach a partition",
+        "create table p3 (like p including all); insert into p3 values (100, 3, 'x');"
+        " alter table p attach partition p3 for values in (3)",
+        before=PARTED,
+        after=MOVE,
+    ),
+    Case(
+        "detach a partition",
+        "alter table p detach partition p2; insert into p2 values (200, 9, 'y')",
+        before=PARTED,
+        after="update t set a = 1 where id = 1",
+    ),
+    Case(
+        "detach a partition concurrently",
+        "alter table {s}.p detach partition {s}.p2 concurrently",
+        before=PARTED,
+        after="update t set a = 1 where id = 1",
+        is_alone=True,
+    ),
+    Case(
+        "drop a partition", "drop table p2", before=PARTED, after="update p set v = 'w' where k = 1"
+    ),
+    Case("drop a partitioned table", "drop table p", before=PARTED),
+    Case(
+        "add a column to all partitions",
+        "alter table p add z int default 4",
+        before=PARTED,
+        after=MOVE,
+    ),
+    Case("drop a column of all partitions", "alter table p drop v", before=PARTED, after=MOVE),
+    Case("index all partitions", "create index on p (v)", before=PARTED, after=MOVE),
+    Case(
+        "make a key of all partitions",
+        "alter table p add unique (k, v, id)",
+        before=PARTED,
+        after=MOVE,
+    ),
+    Case("rename a partition", "alter table p1 rename to p_one", before=PARTED, after=MOVE),
+    Case(
+        "rename a partitioned table",
+        "alter table p rename to q",
+        before=PARTED,
+        after="update q set k = 3 - k where id = 1",
+    ),
+]
+
+OTHERS = [
+    Case("create an index", "create index i on t (a)"),
+    Case("create an index without a name", "create index on t (a, b)"),
+    Case("create a unique index", "create unique index i on t (a)"),
+    Case("create a partial index", "create index i on t (a) where b <> 'x'"),
+    Case("create an index of an expression", "create index i on t (lower(b), (a + 1))"),
+    Case("create an index that includes", "create index i on t (a) include (b)"),
+    Case(
+        "create an index with options",
+        "create index i on t using btree (b text_pattern_ops desc nulls last) with"
+        " (fillfactor = 60)",
+    ),
+    Case("create an index of hash", "create index i on t using hash (a)"),
+    Case("create an index concurrently", "create index concurrently i on {s}.t (a)", is_alone=True),
+    Case(
+        "create a unique index concurrently",
+        "create unique index concurrently i on {s}.t (a)",
+        is_alone=True,
+    ),
+    Case("drop an index", "drop index i", before="create index i on t (a)"),
+    Case(
+        "drop an index concurrently",
+        "drop index concurrently {s}.i",
+        before="create index i on t (a)",
+        is_alone=True,
+    ),
+    Case("rename an index", "alter index i rename to j", before="create index i on t (a)"),
+    Case("alter an index", "alter index i set (fillfactor = 50)", before="create index i on t (a)"),
+    Case("create a sequence", "create sequence q start 10 increment 5 maxvalue 1000 cycle"),
+    Case(
+        "use a sequence as a default",
+        "create sequence q; alter table t alter a set default nextval('q')",
+    ),
+    Case(
+        "use a qualified sequence",
+        "create sequence q; alter table t alter a set default nextval('{s}.q'::regclass)",
+    ),
+    Case("let a column own a sequence", "create sequence q; alter sequence q owned by t.a"),
+    Case(
+        "alter a sequence",
+        "alter sequence q increment 7 minvalue -5 restart 3",
+        before="create sequence q",
+    ),
+    Case("rename a sequence", "alter sequence q rename to r", before="create sequence q"),
+    Case("drop a sequence", "drop sequence q", before="create sequence q"),
+    Case(
+        "create an enum",
+        "create type mood as enum ('sad', 'ok'); alter table t add m mood default 'ok'",
+    ),
+    Case(
+        "extend an enum",
+        "alter type mood add value 'glad'",
+        after="select 1",
+        before="create type mood as enum ('sad', 'ok'); alter table t add m mood default 'ok'",
+    ),
+    Case(
+        "extend an enum in the middle",
+        "alter type mood add value 'meh' before 'ok'",
+        after="select 1",
+        before="create type mood as enum ('sad', 'ok')",
+    ),
+    Case(
+        "rename a value",
+        "alter type mood rename value 'sad' to 'blue'",
+        before="create type mood as enum ('sad', 'ok'); alter table t add m mood default 'sad'",
+    ),
+    Case(
+        "rename a type",
+        "alter type mood rename to temper",
+        before="create type mood as enum ('sad', 'ok'); alter table t add m mood default 'sad'",
+    ),
+    Case(
+        "move a type",
+        "create schema {s}_two; alter type mood set schema {s}_two",
+        before="create type mood as enum ('sad'); alter table t add m mood",
+        schemas=("_two",),
+    ),
+    Case("drop a type", "drop type mood", before="create type mood as enum ('sad')"),
+    Case(
+        "drop a type with its columns",
+        "drop type mood cascade",
+        before="create type mood as enum ('sad'); alter table t add m mood",
+    ),
+    Case(
+        "create a composite type",
+        "create type pair as (x int, y text); alter table t add p pair",
+        after="update t set p = row(1, 'z')::pair where id = 1",
+    ),
+    Case(
+        "alter a composite type",
+        "alter type pair add attribute z int",
+        before="create type pair as (x int, y text)",
+    ),
+    Case(
+        "create a range type",
+        "create type span as range (subtype = int4); alter table t add r span default '[1,5)'",
+    ),
+    Case(
+        "create a domain",
+        "create domain d as int check (value > 0) default 5; alter table t add n d default 6",
+    ),
+    Case(
+        "constrain a domain",
+        "alter domain d add constraint small check (value < 1000)",
+        before="create domain d as int; alter table t add n d default 6",
+    ),
+    Case(
+        "change a domain's default", "alter domain d set default 8", before="create domain d as int"
+    ),
+    Case(
+        "drop a domain's constraint",
+        "alter domain d drop constraint c",
+        before="create domain d as int constraint c check (value > 0)",
+    ),
+    Case("drop a domain", "drop domain d", before="create domain d as int"),
+    Case("create a collation", 'create collation cc from "C"; alter table t add x text collate cc'),
+    Case("create statistics", "create statistics st (ndistinct) on a, b from t"),
+    Case(
+        "drop statistics",
+        "drop statistics st",
+        before="create statistics st (ndistinct) on a, b from t",
+    ),
+    Case("comment on a table", "comment on table t is 'it''s a table'"),
+    Case("comment on a column", "comment on column t.a is 'of {s}.t'"),
+    Case("comment on a constraint", "comment on constraint t_pkey on t is 'key'"),
+    Case("comment on an index", "comment on index t_pkey is 'key'"),
+    Case(
+        "comment on a type",
+        "comment on type mood is 'm'",
+        before="create type mood as enum ('sad')",
+    ),
+    Case("comment on a schema", "comment on schema {s} is 'here'"),
+    Case("take a comment away", "comment on table t is null", before="comment on table t is 'x'"),
+    Case(
+        "create a schema",
+        "create schema {s}_two; create table {s}_two.n (id int primary key);"
+        " insert into {s}_two.n values (1)",
+        schemas=("_two",),
+    ),
+    Case(
+        "create a schema with tables",
+        "create schema {s}_two create table n (id int primary key) create index on n (id)",
+        after="insert into {s}_two.n select count(*) from {s}_two.n",
+        schemas=("_two",),
+    ),
+    Case(
+        "rename a schema",
+        "alter schema {s}_two rename to {s}_six",
+        before="create schema {s}_two; create table {s}_two.n (id int primary key)",
+        after="insert into {s}_six.n select count(*) from {s}_six.n",
+        schemas=("_six",),
+    ),
+    Case(
+        "drop a schema",
+        "drop schema {s}_two cascade",
+        before="create schema {s}_two; create table {s}_two.n (id int primary key)",
+    ),
+    Case("drop an empty schema", "drop schema {s}_two", before="create schema {s}_two"),
+]
+
+INSIDE = [
+    Case(
+        "statements among changes",
+        "insert into t (id) values (900); alter table t add d int default 1;"
+        " update t set d = 2 where id = 900; alter table t rename d to e;"
+        " update t set e = 3 where id = 900",
+    ),
+    Case(
+        "a block",
+        "do $$ begin alter table t add d int; create table n (id int primary key);"
+        " insert into n values (1); end $$",
+    ),
+    Case(
+        "a block with dynamic statements",
+        "do $$ begin for i in 1..3 loop execute format('create table n%s (id int primary key)', i);"
+        " execute format('insert into n%s values (%s)', i, i); end loop; end $$",
+    ),
+    Case(
+        "a block that runs several at once",
+        "do $$ begin for i in 1..2 loop execute format('create table a%s (x int primary key);"
+        " alter table a%s add y int default %s', i, i, i); end loop; end $$",
+    ),
+    Case(
+        "a block that fails inside",
+        "do $$ begin begin create table n (x int); raise exception 'no';"
+        " exception when others then null; end; create table n (y int primary key); end $$",
+    ),
+    Case(
+        "a function in plpgsql",
+        "create function {s}.f(n text) returns void language plpgsql as $$ begin"
+        " execute 'alter table {s}.t add ' || quote_ident(n) || ' int'; end $$;"
+        " select {s}.f('one'); select {s}.f('two')",
+    ),
+    Case(
+        "a function in SQL",
+        "create function {s}.f() returns void language sql as"
+        " 'create table {s}.n (id int primary key); alter table {s}.n add x int default 3';"
+        " select {s}.f(); insert into n values (1)",
+    ),
+    Case(
+        "a procedure",
+        "create procedure {s}.pr() language plpgsql as $$ begin create table {s}.n"
+        " (id int primary key); end $$; call {s}.pr()",
+    ),
+    Case(
+        "a statement with quotes in a block",
+        "do $$ begin execute $x$alter table t add d text default 'a\"\nb'$x$; end $$",
+    ),
+    Case(
+        "savepoints in one message",
+        "savepoint a; alter table t add x int; rollback to a; alter table t add y int",
+    ),
+    Case(
+        "a comment and odd spaces",
+        "/* alter table t drop a; */ alter  TABLE\n t -- here\n add d int",
+    ),
+    Case(
+        "several schemas on the path",
+        "create schema {s}_two; set local search_path = {s}_two, {s};"
+        " create table t (id int primary key); alter table other add d int;"
+        " create table n as select note from other",
+        schemas=("_two",),
+        after="insert into {s}_two.t select count(*) from {s}_two.t",
+    ),
+    Case(
+        "a pg_catalog function by another path",
+        "set local search_path = pg_catalog; alter table {s}.t add d text default upper('x');"
+        " set local search_path = {s}",
+    ),
+    Case("replica role", "set local session_replication_role = replica; alter table t add d int"),
+    Case(
+        "a trigger that makes a table",
+        "create function {s}.f() returns trigger language plpgsql as $$ begin"
+        " create table if not exists {s}.n (id int primary key); return new; end $$;"
+        " create trigger tr before insert on t for each row execute function {s}.f();"
+        " insert into t (id) values (901)",
+    ),
+]
+
+CASES = [*ALTER, *CONSTRAINTS, *CREATE, *PARTITIONS, *OTHERS, *INSIDE]
+
+
+@pytest.fixture(scope="module")
+def following(source_cluster: Cluster, target_cluster: Cluster) -> Iterator[Following]:
+    """One pair of databases for all statements; each has schemas of its own in it."""
+    pair = (KeptDatabase(source_cluster, "statements"), KeptDatabase(target_cluster, "statements"))
+    for database in pair:
+        database.cluster.create_database(database.name)
+    yield Following(*pair).begin()
+    for database in pair:
+        database.drop()
+
+
+def test_list_is_long_enough_and_names_nothing_twice():
+    assert len({case.name for case in CASES}) == len(CASES) >= 120
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[case.name for case in CASES])
+def test_statement_arrives_with_the_rows_around_it(following, number):
+    case = CASES[number]
+    schema = f"s{number}"
+    path = f"set search_path = {schema}"
+
+    def text(sql: str) -> str:
+        return sql.replace("{s}", schema).replace("{{", "{").replace("}}", "}")
+
+    ddl, after = text(case.ddl), text(case.after)
+    row = "insert into other (note) values ('{}')"
+    inside = (
+        [ddl]
+        if case.is_alone
+        else ["begin", row.format("before"), ddl, row.format("behind"), after, "commit"]
+    )
+    if "drop table t, other" in ddl:
+        inside.remove(row.format("behind"))
+    following.start_over()
+    following.run(text(TABLES), path, *filter(None, [text(case.before)]))
+    following.run(path, row.format("neighbour"), *inside, after)
+    schemas = [schema, *(schema + more for more in case.schemas)]
+    assert following.problems(*schemas) == []
+    assert following.pending() == []

@@ -1,0 +1,79 @@
+"""What the applier remembers between two events."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pgrepl.config import Config, ReplayConfig, SparkConfig, TargetConfig
+from pgrepl.ddl import CapturedDdl
+from pgrepl.ddl_capture import Applier
+from pgrepl.dsn import Dsn
+from pgrepl.errors import SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.source_state import SourceRow
+
+SOURCE = SourceRow(1, "shop", "pgrepl_shop", "shop", 1, 1, "streaming", Lsn(1))
+DROPPED = {
+    "type": "table",
+    "schema": "app",
+    "names": ["app", "a"],
+    "identity": "app.a",
+    "is_original": True,
+}
+ROW = {
+    "id": "7",
+    "kind": "drop",
+    "tag": "DROP TABLE",
+    "xid": "700",
+    "path": "[]",
+    "invoker": "alice",
+    "extensions": "{}",
+    "dropped": json.dumps([DROPPED]),
+}
+EVENT = CapturedDdl(
+    source=SOURCE, commit_lsn=Lsn(5), end_lsn=Lsn(6), commit_at="2026-11-16", row=ROW
+)
+
+
+@pytest.fixture
+def applier() -> Applier:
+    config = Config(
+        path=Path("pgrepl.toml"),
+        target=TargetConfig(dsn=Dsn("dbname=w")),
+        spark=SparkConfig(),
+        replay=ReplayConfig(),
+        sources={},
+    )
+    return Applier(config)
+
+
+def remembered(applier: Applier, **columns: Any) -> int:
+    # An event before a command's end touches no connection.
+    applier.apply(cast("Any", None), replace(EVENT, row={**ROW, **columns}))
+    return len(applier._dropped)
+
+
+def test_drops_of_one_command_add_up(applier):
+    assert remembered(applier) == 1
+    assert remembered(applier, id="8") == 2
+
+
+def test_transaction_that_begins_again_begins_with_nothing(applier):
+    assert remembered(applier) == 1
+    assert remembered(applier) == 1
+
+
+def test_other_transaction_begins_with_nothing(applier):
+    assert remembered(applier) == 1
+    assert remembered(applier, id="8", xid="701") == 1
+
+
+@pytest.mark.parametrize("column", ["id", "kind", "invoker"])
+def test_row_that_the_triggers_do_not_write_is_refused(applier, column):
+    with pytest.raises(SpoolError):
+        remembered(applier, **{column: None})
