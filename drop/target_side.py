@@ -1,0 +1,165 @@
+"""What pgrepl made on the target for one source.
+
+``replication.source`` is the record of the slot: as long as the slot may exist, so does the row. It
+is made anew in state "creating" when everything else of the source goes, so that a run that could
+not reach the source leaves exactly what a later run, or a new basebackup, needs to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg import errors
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.dependents import find_dependents
+from pgrepl.drop.report import DropReport, Item
+from pgrepl.dsn import Endpoint, Side
+from pgrepl.errors import AlreadyRunning, TargetError
+from pgrepl.failpoint import reach
+from pgrepl.migrations import check_schema_version, read_version
+from pgrepl.postgres import Connection
+from pgrepl.source_state import SourceRow, add_source, find_source, read_target_schemas
+from pgrepl.sqlstate import translated
+
+__all__ = ["clear_target", "find_row", "forget_source", "look_at_target"]
+
+_SCHEMA = "replication"
+
+
+def find_row(connection: Connection, endpoint: Endpoint, name: str) -> SourceRow | None:
+    """Return what the target knows of the source, and refuse a schema that is not ours to touch."""
+    with translated(endpoint, 'cannot read schema "replication"'):
+        version = read_version(connection)
+        if version == 0:
+            return None
+        check_schema_version(version)
+        return find_source(connection, name)
+
+
+def look_at_target(connection: Connection, endpoint: Endpoint, row: SourceRow) -> list[Item]:
+    """Return what would be removed."""
+    with translated(endpoint, "cannot look for what pgrepl made"):
+        items = [Item(Side.TARGET, "origin", name, "found") for name in _origins(connection, row)]
+        ((count,),) = connection.execute(
+            "select count(*) from replication.raw_messages where source_id = %s", (row.source_id,)
+        ).fetchall()
+        items.append(Item(Side.TARGET, "spool and progress", f"{count} rows spooled", "found"))
+        items += [
+            Item(Side.TARGET, "schema", schema, "found")
+            for schema in sorted(read_target_schemas(connection, row.source_id).values())
+        ]
+    return items
+
+
+def clear_target(
+    connection: Connection,
+    endpoint: Endpoint,
+    row: SourceRow,
+    report: DropReport,
+    *,
+    with_data: bool,
+) -> None:
+    """Remove origin, spool and state, and the copies if asked; only the record of the slot stays.
+
+    Raises
+    ------
+    AlreadyRunning
+        when a receiver uses the origin; nothing is gone then.
+    TargetError
+        when somebody built on copies that were to go; nothing is gone then.
+
+    """
+    schemas = sorted(read_target_schemas(connection, row.source_id).values())
+    with translated(endpoint, f'cannot remove source "{row.name}"'):
+        if with_data:
+            _check_dependents(connection, endpoint, schemas)
+        report.removed(Side.TARGET, "origin", *_drop_origin(connection, endpoint, row))
+        reach("drop.origin_dropped")
+        with connection.transaction():
+            if with_data and schemas:
+                names = SQL(", ").join(map(Identifier, schemas))
+                connection.execute(SQL("drop schema if exists {} cascade").format(names))
+            _forget(connection, row)
+            add_source(
+                connection,
+                name=row.name,
+                slot=row.slot,
+                dbname=row.dbname,
+                system_identifier=row.system_identifier,
+                timeline=row.timeline,
+            )
+    if with_data:
+        report.removed(Side.TARGET, "schema", *schemas)
+    else:
+        report.kept(Side.TARGET, "schema", "without --with-data the copies stay", *schemas)
+    report.removed(Side.TARGET, "spool and progress", f"of source {row.name}")
+    reach("drop.target_cleared")
+
+
+def forget_source(
+    connection: Connection, endpoint: Endpoint, name: str, report: DropReport
+) -> None:
+    """Remove the record of the slot, and with the last source all of pgrepl's state."""
+    with translated(endpoint, f'cannot remove source "{name}"'), connection.transaction():
+        # A basebackup that begins elsewhere adds its source before or after this, not meanwhile.
+        connection.execute("lock table replication.source in access exclusive mode")
+        row = find_source(connection, name)
+        if row is not None:
+            _forget(connection, row)
+        ((is_in_use,),) = connection.execute(
+            "select exists (select from replication.source)"
+        ).fetchall()
+        if is_in_use:
+            return
+        dependents = find_dependents(connection, [_SCHEMA])
+        if dependents:
+            reason = f"objects of others depend on it: {', '.join(dependents[:5])}"
+            report.kept(Side.TARGET, "schema", reason, _SCHEMA)
+            return
+        connection.execute(SQL("drop schema {} cascade").format(Identifier(_SCHEMA)))
+        report.removed(Side.TARGET, "schema", _SCHEMA)
+
+
+def _origins(connection: Connection, row: SourceRow) -> list[str]:
+    rows = connection.execute(
+        "select roname from pg_replication_origin where roname = %s", (row.slot,)
+    )
+    return [name for (name,) in rows.fetchall()]
+
+
+def _drop_origin(connection: Connection, endpoint: Endpoint, row: SourceRow) -> list[str]:
+    names = _origins(connection, row)
+    try:
+        for name in names:
+            connection.execute("select pg_replication_origin_drop(%s)", (name,))
+    except errors.ObjectInUse as exc:
+        raise AlreadyRunning(
+            f'{endpoint}: replication origin "{row.slot}" is in use',
+            hint=f"Stop pgrepl receive {row.name} first; nothing was touched.",
+        ) from exc
+    return names
+
+
+def _check_dependents(connection: Connection, endpoint: Endpoint, schemas: Sequence[str]) -> None:
+    dependents = find_dependents(connection, schemas)
+    if dependents:
+        raise TargetError(
+            f"{endpoint}: objects outside the copy depend on it: {', '.join(dependents[:5])}",
+            hint="Drop them first; pgrepl removes only what it made.",
+        )
+
+
+def _forget(connection: Connection, row: SourceRow) -> None:
+    """Delete every row about a source: by the foreign keys to it, and by its name in histories."""
+    connection.execute("delete from replication.source where source_id = %s", (row.source_id,))
+    histories = connection.execute(
+        "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid"
+        " where c.relnamespace = 'replication'::regnamespace and c.relkind = 'r'"
+        " and a.attname = 'source' and a.atttypid = 'text'::regtype order by 1"
+    ).fetchall()
+    for (history,) in histories:
+        connection.execute(
+            SQL("delete from {} where source = %s").format(Identifier(_SCHEMA, history)),
+            (row.name,),
+        )

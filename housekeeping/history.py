@@ -1,0 +1,26 @@
+"""What is kept for a while, and then goes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pgrepl.bindings import prune
+from pgrepl.postgres import Connection
+from pgrepl.source_state import SourceRow
+
+__all__ = ["prune_history"]
+
+
+def prune_history(connection: Connection, source: SourceRow, kept: timedelta) -> int:
+    """Remove bindings and history of a source that are older than this; return how many rows."""
+    ((horizon,),) = connection.execute("select clock_timestamp() - %s", (kept,)).fetchall()
+    count = prune(connection, source.source_id, horizon)
+    count += connection.execute(
+        "delete from replication.parked_history where source = %s and at < %s",
+        (source.name, horizon),
+    ).rowcount
+    count += connection.execute(
+        "delete from replication.ddl_history where source_id = %s and at < %s",
+        (source.source_id, horizon),
+    ).rowcount
+    return count

@@ -1,0 +1,46 @@
+"""Sequences brought up to the source's values.
+
+WAL that is decoded holds no sequences. Their values matter on the day that applications move to the
+target; until then nobody draws from them here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import LiteralString
+
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+
+__all__ = ["read_values", "set_values"]
+
+# last_value is null for one that was never drawn from, or that the role may not read.
+_VALUES: LiteralString = """
+select schemaname, sequencename, last_value
+  from pg_sequences
+ where schemaname = any (%s) and last_value is not null
+"""
+
+
+def read_values(source: Connection, schemas: Sequence[str]) -> Mapping[tuple[str, str], int]:
+    """Return the last values of a source's sequences: schema and name to value."""
+    rows = source.execute(_VALUES, (list(schemas),))
+    return {(schema, name): value for schema, name, value in rows}
+
+
+def set_values(
+    target: Connection, values: Mapping[tuple[str, str], int], schemas: Mapping[str, str]
+) -> Sequence[str]:
+    """Bring the target's sequences up to these values, and return those that moved.
+
+    ``schemas`` leads from source schema to target schema. What the target does not have is left
+    out, and so is a value before the target's own.
+    """
+    known = [(schemas[schema], name, value) for (schema, name), value in values.items()]
+    given = {
+        "schemas": [schema for schema, _, _ in known],
+        "sequences": [name for _, name, _ in known],
+        "values": [value for _, _, value in known],
+    }
+    moved = target.execute(load_query("pgrepl.housekeeping", "set_sequences"), given).fetchall()
+    return [sequence for sequence, _ in moved]

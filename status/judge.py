@@ -1,0 +1,250 @@
+"""Is all well? Pure judgement over what source and target say.
+
+Each problem has the exit code of the side that needs a hand, as everywhere in pgrepl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pgrepl.config import SourceConfig
+from pgrepl.durations import print_duration
+from pgrepl.errors import (
+    DdlError,
+    LagExceeded,
+    PgreplError,
+    SourceError,
+    SpoolError,
+    TargetError,
+)
+from pgrepl.status.facts import FailureFacts, SourceFacts, TableFacts, TargetFacts
+from pgrepl.status.lag import Positions, measure
+
+__all__ = ["Problem", "SourceStatus", "judge", "worst_code"]
+
+#: From the worst on. Nothing can be said without the target; a lag may pass by itself.
+_SEVERITY = (
+    TargetError.exit_code,
+    SourceError.exit_code,
+    SpoolError.exit_code,
+    DdlError.exit_code,
+    LagExceeded.exit_code,
+)
+
+#: So many tables of a kind are named in a message.
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that needs a hand."""
+
+    exit_code: int
+    #: A word for programs, which stays the same.
+    kind: str
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """All there is to say about a source."""
+
+    name: str
+    #: absent, creating, copying; then unreachable, streaming, or not receiving.
+    state: str
+    source: SourceFacts | None
+    target: TargetFacts | None
+    positions: Positions | None
+    problems: tuple[Problem, ...]
+
+
+def worst_code(problems: Iterable[Problem]) -> int:
+    """Return the exit code of the worst problem, 0 when there is none."""
+    codes = {problem.exit_code for problem in problems}
+    return next((code for code in _SEVERITY if code in codes), max(codes, default=0))
+
+
+def judge(
+    config: SourceConfig,
+    source: SourceFacts | PgreplError,
+    target: TargetFacts | None,
+    max_lag: timedelta | None,
+) -> SourceStatus:
+    """Judge a source by what it says, or why it says nothing, and by what the target knows."""
+    facts = None if isinstance(source, PgreplError) else source
+    positions = None if target is None else measure(facts, target)
+    problems: list[Problem] = []
+    if isinstance(source, PgreplError):
+        problems.append(Problem(source.exit_code, "source-down", source.message, source.hint))
+    if target is None:
+        problems.append(_target("never-copied", "it was never copied", _copy_hint(config)))
+    else:
+        if facts is not None:
+            problems += _source_problems(facts, target)
+        problems += _target_problems(config, facts, target)
+        problems += _table_problems(config, target)
+        problems += map(_failure, target.failures)
+        problems += _lag_problems(positions, max_lag)
+    return SourceStatus(
+        config.name, _state(facts, target), facts, target, positions, tuple(problems)
+    )
+
+
+def _state(source: SourceFacts | None, target: TargetFacts | None) -> str:
+    if target is None:
+        return "absent"
+    if target.row.state != "streaming":
+        return target.row.state
+    if source is None:
+        return "unreachable"
+    return "streaming" if source.is_active else "not receiving"
+
+
+def _source_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem]:
+    row = target.row
+    again = _again_hint(row.name)
+    if source.is_standby:
+        yield _source("standby", "it is a standby", "Let the DSN lead to the primary.")
+    elif source.system_identifier != row.system_identifier:
+        yield _source("other-server", "it is another server than the one that was copied", again)
+    elif source.timeline != row.timeline:
+        yield _source(
+            "other-timeline",
+            f"it is on timeline {source.timeline}, it was copied on {row.timeline}",
+            again,
+        )
+    elif row.state != "creating":
+        yield from _slot_problems(source, target)
+
+
+def _slot_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem]:
+    row = target.row
+    again = _again_hint(row.name)
+    slot = f'slot "{row.slot}"'
+    if source.plugin is None:
+        yield _source("slot-missing", f"{slot} does not exist any more", again)
+    elif source.slot_dbname != row.dbname:
+        yield _source("slot-foreign", f'{slot} is one of database "{source.slot_dbname}"', again)
+    elif source.wal_status == "lost":
+        yield _source("slot-lost", f"{slot} is lost: the source removed WAL before it", again)
+    elif source.wal_status == "unreserved":
+        yield _source(
+            "slot-in-danger",
+            f"{slot} will be lost at the source's next checkpoint",
+            "Start the receiver, and raise max_slot_wal_keep_size.",
+        )
+    received = row.received_lsn or row.consistent_point
+    confirmed = source.confirmed_lsn
+    # The source was asked first, and hears of nothing that is not on the target's disk.
+    if confirmed is not None and received is not None and confirmed > received:
+        yield _source("gap", f"{slot} was consumed up to {confirmed} by somebody else", again)
+
+
+def _target_problems(
+    config: SourceConfig, source: SourceFacts | None, target: TargetFacts
+) -> Iterator[Problem]:
+    row = target.row
+    if row.slot != config.slot:
+        yield _target(
+            "slot-renamed",
+            f'it was copied with slot "{row.slot}", the configuration says "{config.slot}"',
+            f'Set slot = "{row.slot}" in [sources.{config.name}].',
+        )
+    if row.state != "streaming":
+        if not target.sessions.get("basebackup"):
+            yield _target(
+                "copy-unfinished", "its copy is not whole, and none runs", _copy_hint(config)
+            )
+        return
+    again = _again_hint(row.name)
+    recorded = row.received_lsn or row.consistent_point
+    if not row.has_origin:
+        yield _target("origin-missing", f'replication origin "{row.slot}" is gone', again)
+    elif (
+        # While a receiver runs, both move; and they are not seen to move at once.
+        source is not None and not source.is_active and row.origin_lsn not in (None, recorded)
+    ):
+        yield Problem(
+            SpoolError.exit_code,
+            "origin-moved",
+            f'replication origin "{row.slot}" stands at {row.origin_lsn},'
+            f" but the target recorded {recorded}",
+            again,
+        )
+    if config.max_spool is not None and row.byte_count >= config.max_spool:
+        yield Problem(
+            SpoolError.exit_code,
+            "spool-full",
+            "the spool holds as much as max_spool allows: receiving pauses",
+            "Run pgrepl replay, or raise max_spool.",
+        )
+
+
+def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Problem]:
+    resync = [table for table in target.tables if table.resync_reason is not None]
+    if resync:
+        yield _waits(
+            "resync",
+            f"tables that lost changes: {_named(resync)}",
+            f"Mend the cause, then copy them again: pgrepl resync {config.name} TABLE…",
+        )
+    parked = [table for table in target.tables if table.parked_at is not None]
+    if parked:
+        changes = sum(table.parked_changes for table in parked)
+        yield _waits(
+            "parked",
+            f"parked tables: {_named(parked)}, with {changes} changes",
+            "See why with: pgrepl parked list",
+        )
+    if target.pending_ddl_count:
+        yield _waits(
+            "pending-ddl",
+            f"captured DDL that waits for a person: {target.pending_ddl_count}",
+            f"See it with: pgrepl ddl pending {config.name}",
+        )
+
+
+def _failure(failure: FailureFacts) -> Problem:
+    code = SourceError.exit_code if failure.stage == "receive" else DdlError.exit_code
+    return Problem(code, f"{failure.stage}-failed", failure.message, failure.hint)
+
+
+def _lag_problems(positions: Positions | None, max_lag: timedelta | None) -> Iterator[Problem]:
+    if positions is None or max_lag is None:
+        return
+    lag_s, allowed_s = positions.applied.lag_s, max_lag.total_seconds()
+    if lag_s > allowed_s:
+        yield Problem(
+            LagExceeded.exit_code,
+            "lag",
+            f"it lags {print_duration(lag_s)}, more than {print_duration(allowed_s)}",
+        )
+
+
+def _named(tables: list[TableFacts]) -> str:
+    shown = ", ".join(table.name for table in tables[:_NAMED])
+    more = len(tables) - _NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _source(kind: str, message: str, hint: str) -> Problem:
+    return Problem(SourceError.exit_code, kind, message, hint)
+
+
+def _target(kind: str, message: str, hint: str) -> Problem:
+    return Problem(TargetError.exit_code, kind, message, hint)
+
+
+def _waits(kind: str, message: str, hint: str) -> Problem:
+    return Problem(DdlError.exit_code, kind, message, hint)
+
+
+def _copy_hint(config: SourceConfig) -> str:
+    return f"Run: pgrepl basebackup {config.name}"
+
+
+def _again_hint(name: str) -> str:
+    return f"Copy it again: pgrepl basebackup {name} --restart"

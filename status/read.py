@@ -1,0 +1,86 @@
+"""Ask everybody, the sources at once, and judge."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pgrepl.config import Config, SourceConfig
+from pgrepl.errors import PgreplError, SourceUnavailable
+from pgrepl.status.facts import SourceFacts
+from pgrepl.status.judge import SourceStatus, judge, worst_code
+from pgrepl.status.source_facts import PATIENCE_S, read_source
+from pgrepl.status.target_facts import read_target
+
+__all__ = ["Status", "read_status"]
+
+#: A server can take a connection and then say nothing; it is not waited for much longer.
+_DEADLINE_S = PATIENCE_S + 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The status of some sources at one moment."""
+
+    at: datetime
+    sources: Sequence[SourceStatus]
+
+    @property
+    def exit_code(self) -> int:
+        """Whether all is well: 0, or the code of the worst problem."""
+        return worst_code(problem for source in self.sources for problem in source.problems)
+
+
+def read_status(
+    config: Config, sources: Sequence[SourceConfig], max_lag: timedelta | None = None
+) -> Status:
+    """Read the status of some sources, those that are down included.
+
+    Raises
+    ------
+    TargetError
+        when the target does not answer: nothing can be said without it.
+
+    """
+    readings = [_Reading(source) for source in sources]
+    deadline = time.monotonic() + _DEADLINE_S
+    # The target is asked after the sources, so that what it has can only be newer.
+    answers = [reading.answer(deadline) for reading in readings]
+    known = read_target(config.target.endpoint, [source.name for source in sources])
+    return Status(
+        datetime.now().astimezone(),
+        [
+            judge(source, answer, known.get(source.name), max_lag)
+            for source, answer in zip(sources, answers, strict=True)
+        ],
+    )
+
+
+class _Reading(threading.Thread):
+    """Asks one source; a daemon, so that nobody has to wait for a dead server."""
+
+    def __init__(self, source: SourceConfig) -> None:
+        super().__init__(daemon=True)
+        self._source = source
+        self._answer: SourceFacts | PgreplError = SourceUnavailable(
+            f"{source.endpoint}: no answer in time", hint="Is the server overloaded, or stopped?"
+        )
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._answer = read_source(self._source)
+        except PgreplError as exc:
+            self._answer = exc
+        except BaseException as exc:  # noqa: BLE001  raised again by answer()
+            self._error = exc
+
+    def answer(self, deadline: float) -> SourceFacts | PgreplError:
+        self.join(max(deadline - time.monotonic(), 0))
+        if self._error is not None:
+            raise self._error
+        return self._answer

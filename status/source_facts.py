@@ -1,0 +1,36 @@
+"""Ask a source. It may be down: then the error is the answer."""
+
+from __future__ import annotations
+
+from psycopg.rows import class_row
+
+from pgrepl.config import SourceConfig
+from pgrepl.postgres import connect
+from pgrepl.queries import load_query
+from pgrepl.sqlstate import translated
+from pgrepl.status.facts import SourceFacts
+
+__all__ = ["PATIENCE_S", "read_source"]
+
+#: A source that takes longer counts as down.
+PATIENCE_S = 3
+
+
+def read_source(config: SourceConfig) -> SourceFacts:
+    """Read where a source stands.
+
+    Raises
+    ------
+    SourceError
+        when it does not answer in time, or refuses.
+
+    """
+    endpoint = config.endpoint
+    with (
+        connect(endpoint, "status", patience_s=PATIENCE_S) as connection,
+        translated(endpoint, "cannot read its status"),
+        connection.cursor(row_factory=class_row(SourceFacts)) as cursor,
+    ):
+        query = load_query("pgrepl.status", "source")
+        (facts,) = cursor.execute(query, {"slot": config.slot}).fetchall()
+        return facts

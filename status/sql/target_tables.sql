@@ -1,0 +1,26 @@
+-- The tables that are not plainly well: being copied, marked for a resync, parked, or found
+-- different from what the source's changes expect.
+select source_id, schema_name, table_name, t.state, t.resync_reason,
+       copy.part_count, copy.done_count,
+       p.parked_at, p.sqlstate, p.reason as parked_reason, coalesce(kept.change_count, 0)::bigint
+                                                                  as parked_changes,
+       coalesce(c.missing_count, 0)                               as missing_count,
+       coalesce(c.extra_count, 0)                                 as extra_count
+  from replication.source_table t
+  full join replication.parked_table p using (source_id, schema_name, table_name)
+  full join replication.conflict c using (source_id, schema_name, table_name)
+  left join lateral (
+       select count(*)                                            as part_count,
+              count(*) filter (where q.row_count is not null)     as done_count
+         from replication.copy_part q
+        where (q.source_id, q.schema_name, q.table_name)
+            = (t.source_id, t.schema_name, t.table_name)) copy on true
+  left join lateral (
+       select sum(m.change_count) as change_count
+         from replication.parked_message m
+        where (m.source_id, m.schema_name, m.table_name)
+            = (p.source_id, p.schema_name, p.table_name)) kept on true
+ where source_id = any (%(ids)s)
+   and (t.state is distinct from 'ready' or t.resync_reason is not null
+        or p.parked_at is not null or c.last_at is not null)
+ order by source_id, schema_name, table_name

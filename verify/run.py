@@ -1,0 +1,263 @@
+"""One comparison of a source with its copy, from the structure to single rows."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+
+from pgrepl.catalogue import read_tables
+from pgrepl.config import Config, SourceConfig
+from pgrepl.errors import TargetError, UsageError
+from pgrepl.migrations import migrate
+from pgrepl.queries import load_query
+from pgrepl.source_state import SourceRow, find_source, read_target_schemas
+from pgrepl.spark_background import SessionInBackground
+from pgrepl.sqlstate import translated
+from pgrepl.verify.compare import Piece, Sides, VerifyTask
+from pgrepl.verify.job import APP_NAME, first_pass
+from pgrepl.verify.plan import cut, sampled
+from pgrepl.verify.position import Follower
+from pgrepl.verify.recheck import Recheck, describe
+from pgrepl.verify.report import (
+    SequenceFinding,
+    StructureDifference,
+    TableReport,
+    VerifyOptions,
+    VerifyReport,
+    Watcher,
+)
+from pgrepl.verify.sequences import compare_sequences, read_sequences
+from pgrepl.verify.settle import Item, Settlement
+from pgrepl.verify.statements import DIGEST_PROBE, Digest
+from pgrepl.verify.structure import compare_structure
+from pgrepl.verify.tables import Subject, Table, make_subject, read_details
+
+__all__ = ["verify_source"]
+
+#: How often a piece is compared in which more changes than can be looked at one by one.
+_MOST_PASSES = 3
+
+Details = Mapping[tuple[str, str], Table]
+
+
+def verify_source(
+    config: Config, source: SourceConfig, options: VerifyOptions, watcher: Watcher
+) -> VerifyReport:
+    """Compare a source with its copy while replication goes on.
+
+    Raises
+    ------
+    PgreplError
+        when a side cannot be read. Differences are not raised but reported.
+
+    """
+    begin = time.monotonic()
+    with ExitStack() as stack:
+        task = VerifyTask(
+            source=source.endpoint, target=config.target.endpoint, digest=Digest.PORTABLE
+        )
+        sides = stack.enter_context(closing(Sides(task)))
+        migrate(sides.target, task.target)
+        with translated(task.target, "cannot read the state of the replication"):
+            row = _checked(source, find_source(sides.target, source.name))
+            schemas = read_target_schemas(sides.target, row.source_id)
+        follower = Follower(sides.target, task.target, row.source_id, options.patience_s)
+        run = _Run(source, options, watcher, sides, follower, row, schemas)
+        subjects = run.compare_structure()
+        # What is wrong with names or servers is known by now, without a wait for Spark.
+        spark = SessionInBackground(config.spark, APP_NAME, options.jobs)
+        stack.callback(spark.stop)
+        run.compare_rows(spark, subjects)
+        run.report.seconds = time.monotonic() - begin
+        return run.report
+
+
+def _checked(source: SourceConfig, row: SourceRow | None) -> SourceRow:
+    if row is None or row.state != "streaming":
+        state = "was never copied" if row is None else f'is in state "{row.state}"'
+        raise TargetError(
+            f'source "{source.name}" {state}, so there is nothing to compare',
+            hint=f"Run: pgrepl basebackup {source.name}",
+        )
+    return row
+
+
+@dataclass(slots=True)
+class _Run:
+    source: SourceConfig
+    options: VerifyOptions
+    watcher: Watcher
+    sides: Sides
+    follower: Follower
+    row: SourceRow
+    #: Source schema to target schema.
+    schemas: Mapping[str, str]
+    report: VerifyReport = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.report = VerifyReport(source=self.source.name)
+
+    # --- structure ----------------------------------------------------------------------------
+
+    def compare_structure(self) -> list[Subject]:
+        """Compare tables and sequences; what differs is read again when the target has passed."""
+        self.watcher.begin("structure")
+        here, there = self._details()
+        structure, sequences = self._structure(here, there)
+        if structure or any(finding.is_difference for finding in sequences):
+            self.report.error = self.follower.catch_up(self.sides.source, self.sides.task.source)
+            here, there = self._details()
+            again = self._structure(here, there)
+            structure = [found for found in structure if found in again[0]]
+            sequences = again[1]
+        self.report.structure = structure
+        self.report.sequences = sequences
+        return self._subjects(here, there)
+
+    def _details(self) -> tuple[Details, Details]:
+        wanted = self.options.tables
+        with translated(self.sides.task.source, "cannot read the catalogue"):
+            tables = [
+                table
+                for table in read_tables(self.sides.source)
+                if self.source.selection.matches(table.root_schema, table.root_name)
+                and not table.is_unlogged
+                and (
+                    wanted is None
+                    or wanted.matches(*table.key)
+                    or wanted.matches(table.root_schema, table.root_name)
+                )
+            ]
+            found = read_details(self.sides.source, {table.schema for table in tables})
+        here = {table.key: found[table.key] for table in tables if table.key in found}
+        if wanted is not None and not here:
+            raise UsageError(
+                f'no replicated table of source "{self.source.name}" matches the names given',
+                hint="Write schema.table as on the source; * stands for any characters.",
+            )
+        with translated(self.sides.task.target, "cannot read the catalogue"):
+            copies = read_details(self.sides.target, self.schemas.values())
+        sources = {target: schema for schema, target in self.schemas.items()}
+        there = {
+            key: table
+            for (schema, name), table in copies.items()
+            for key in ((sources[schema], name),)
+            if key in here or (wanted is None and self.source.selection.matches(*key))
+        }
+        return here, there
+
+    def _structure(
+        self, here: Details, there: Details
+    ) -> tuple[list[StructureDifference], list[SequenceFinding]]:
+        structure = compare_structure(here, there)
+        if self.options.tables is not None:
+            return structure, []
+        names = {schema: schema for schema in self.schemas}
+        copies = {target: schema for schema, target in self.schemas.items()}
+        with translated(self.sides.task.source, "cannot read the sequences"):
+            source = read_sequences(self.sides.source, names)
+        with translated(self.sides.task.target, "cannot read the sequences"):
+            target = read_sequences(self.sides.target, copies)
+        return structure, list(compare_sequences(source, target))
+
+    def _subjects(self, here: Details, there: Details) -> list[Subject]:
+        with translated(self.sides.task.target, "cannot read the state of the tables"):
+            rows = self.sides.target.execute(
+                load_query("pgrepl.verify", "table_notes"), {"source": self.row.source_id}
+            ).fetchall()
+        notes = {(schema, name): (is_ready, note) for schema, name, is_ready, note in rows}
+        subjects = []
+        for key in sorted(here.keys() & there.keys()):
+            if here[key].is_partitioned or there[key].is_partitioned:
+                continue
+            subject = make_subject(here[key], there[key])
+            is_ready, note = notes.get(key, (True, None))
+            if note is None and subject.key is None:
+                note = "has no key: compared as a whole"
+            target = subject.target
+            self.report.tables.append(
+                TableReport(
+                    name=subject.name, target_name=f"{target.schema}.{target.name}", note=note
+                )
+            )
+            if is_ready:
+                subjects.append(subject)
+        return subjects
+
+    # --- rows ---------------------------------------------------------------------------------
+
+    def compare_rows(self, spark: SessionInBackground, subjects: Sequence[Subject]) -> None:
+        """Compare the tables range by range, and single rows where ranges differ."""
+        self.sides.task = replace(self.sides.task, digest=self._digest())
+        self.watcher.begin("ranges")
+        pieces = [piece for subject in subjects for piece in self._pieces(subject)]
+        self.watcher.begin("rows")
+        self._compare_pieces(spark, pieces)
+
+    def _digest(self) -> Digest:
+        with translated(self.sides.task.source, "cannot try its hash"):
+            here = self.sides.source.execute(DIGEST_PROBE).fetchall()
+        with translated(self.sides.task.target, "cannot try its hash"):
+            there = self.sides.target.execute(DIGEST_PROBE).fetchall()
+        return Digest.FAST if here == there else Digest.PORTABLE
+
+    def _pieces(self, subject: Subject) -> list[Piece]:
+        table = self._table(subject)
+        pieces = list(cut(self.sides.source, self.sides.task.source, subject))
+        # Which part of a table is looked at is no secret.
+        chosen = sampled(pieces, self.options.sample, random.Random())  # noqa: S311
+        table.piece_count, table.compared_count = len(pieces), len(chosen)
+        return chosen
+
+    def _compare_pieces(self, spark: SessionInBackground, pieces: Sequence[Piece]) -> None:
+        settlements: dict[Subject, Settlement] = {}
+        pending = list(pieces)
+        for number in range(_MOST_PASSES):
+            if not pending or self.report.error is not None:
+                break
+            found = self._pass(spark, pending, is_first=number == 0)
+            cut_short = []
+            for piece, (candidates, is_cut) in zip(pending, found, strict=True):
+                settlement = settlements.setdefault(piece.subject, Settlement(()))
+                settlement.add(candidates)
+                if is_cut:
+                    cut_short.append(piece)
+            if any(settlement.open_items for settlement in settlements.values()):
+                self.watcher.begin("second look")
+            self.report.error = Recheck(self.sides, self.follower).settle(settlements)
+            pending = []
+            for piece in cut_short:
+                if settlements[piece.subject].differences:
+                    self._table(piece.subject).has_more = True
+                else:
+                    pending.append(piece)
+        for piece in pending:
+            # More changed than can be looked at one by one, each time.
+            self._table(piece.subject).unsettled_count += 1
+        for subject, settlement in settlements.items():
+            table = self._table(subject)
+            table.unsettled_count += len(settlement.open_items)
+            table.differences += describe(
+                self.sides, subject, settlement.differences, with_rows=self.options.with_rows
+            )
+
+    def _pass(
+        self, spark: SessionInBackground, pieces: Sequence[Piece], *, is_first: bool
+    ) -> list[tuple[Sequence[Item], bool]]:
+        def show(done: int, rows: int) -> None:
+            self.watcher.show(done, len(pieces), rows)
+
+        tables = {table.name: table for table in self.report.tables}
+        found: list[tuple[Sequence[Item], bool]] = []
+        for result in first_pass(spark.session(), self.sides.task, pieces, spark.jobs, show):
+            if is_first:
+                tables[result.table].source_rows += result.source_rows
+                tables[result.table].target_rows += result.target_rows
+            found.append((result.candidates, result.is_cut))
+        return found
+
+    def _table(self, subject: Subject) -> TableReport:
+        return next(table for table in self.report.tables if table.name == subject.name)

@@ -1,0 +1,109 @@
+"""The tables of both sides, and how the rows of one are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+
+__all__ = ["Column", "Subject", "Table", "make_subject", "read_details"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, as far as a comparison needs it."""
+
+    name: str
+    type: str
+    type_schema: str
+    type_name: str
+    is_not_null: bool
+    is_generated: bool
+    #: Whether every server orders its values the same way. Text is not among those types: its
+    #: order is the collation's, and that differs between systems.
+    is_ordered_alike: bool
+    #: Whether its type's "=" can be named; else its text is compared.
+    is_comparable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table on one of the sides."""
+
+    schema: str
+    name: str
+    is_partitioned: bool
+    row_estimate: int
+    columns: tuple[Column, ...]
+    #: Unique keys without expression or condition, the primary key first.
+    keys: tuple[tuple[str, ...], ...]
+    primary_key: tuple[str, ...] | None
+
+    def column(self, name: str) -> Column:
+        """Return a column by its name."""
+        return next(column for column in self.columns if column.name == name)
+
+    @property
+    def row_key(self) -> tuple[str, ...] | None:
+        """The columns that tell its rows apart: a unique key of which no column can be null."""
+        not_null = {column.name for column in self.columns if column.is_not_null}
+        return next((key for key in self.keys if not_null.issuperset(key)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A table on both sides, with what is compared of it."""
+
+    source: Table
+    target: Table
+    #: The columns that both have, by name.
+    columns: tuple[str, ...]
+    #: None: rows are told apart by nothing but themselves.
+    key: tuple[str, ...] | None
+    #: Whether its key cuts the table into the same ranges on both sides, by an index.
+    has_ranges: bool
+
+    @property
+    def name(self) -> str:
+        """The table's name on the source."""
+        return f"{self.source.schema}.{self.source.name}"
+
+
+def make_subject(source: Table, target: Table) -> Subject:
+    """Decide how a table is compared."""
+    there = {column.name for column in target.columns}
+    columns = tuple(column.name for column in source.columns if column.name in there)
+    key = source.row_key
+    if key is not None and not set(key) <= set(columns):
+        key = None
+    has_ranges = (
+        key is not None
+        and all(source.column(name).is_ordered_alike for name in key)
+        and all(source.column(name).type_name == target.column(name).type_name for name in key)
+        and key in target.keys
+    )
+    return Subject(source, target, columns, key, has_ranges)
+
+
+def read_details(connection: Connection, schemas: Iterable[str]) -> Mapping[tuple[str, str], Table]:
+    """Read the tables of some schemas, by schema and name."""
+    rows = connection.execute(
+        load_query("pgrepl.verify", "tables"), {"schemas": list(schemas)}
+    ).fetchall()
+    return {(row[0], row[1]): _table(row) for row in rows}
+
+
+def _table(row: Sequence[Any]) -> Table:
+    schema, name, is_partitioned, row_estimate, columns, keys = row
+    return Table(
+        schema=schema,
+        name=name,
+        is_partitioned=is_partitioned,
+        row_estimate=row_estimate,
+        columns=tuple(Column(**column) for column in columns),
+        keys=tuple(tuple(key["columns"]) for key in keys),
+        primary_key=next((tuple(key["columns"]) for key in keys if key["is_primary"]), None),
+    )
