@@ -1,9 +1,9 @@
 # make demo and make test set up whatever they need; see scripts/setup.sh.
-.PHONY: help setup demo test unit lint type check bench soak format lock clean
+.PHONY: help setup demo test unit lint type check bench soak docs format lock clean
 .SILENT:
 
 VENV_PYTHON := .venv/bin/python
-CODE := core cli basebackup receiver replayer ddl_capture doctor demo throwaway
+CODE := core cli basebackup receiver replayer ddl_capture doctor drop verify systemd status progress housekeeping demo throwaway
 
 help:
 	echo "make demo    the main job, end to end, on throwaway local clusters"
@@ -11,6 +11,7 @@ help:
 	echo "make lint | type | unit    one of them alone (unit: tests that need no server)"
 	echo "make bench   speed, side by side with a peer"
 	echo "make soak    long fault runs"
+	echo "make docs    write docs/commands.md from the commands"
 	echo "make format  let ruff lay out the code"
 	echo "make lock    pin the newest versions in requirements/dev.txt"
 
@@ -20,8 +21,9 @@ setup:
 demo: setup
 	.venv/bin/pgrepl demo
 
+# Two processes, each with servers of its own; a file's tests stay together.
 test: lint type
-	$(VENV_PYTHON) -m pytest
+	$(VENV_PYTHON) -m pytest -n 2 --dist loadfile
 
 check: test
 
@@ -41,6 +43,9 @@ bench: setup
 
 soak: setup
 	$(VENV_PYTHON) -m pytest tests/soak
+
+docs: setup
+	$(VENV_PYTHON) scripts/document_commands.py
 
 format: setup
 	$(VENV_PYTHON) -m ruff check --fix --quiet .

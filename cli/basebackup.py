@@ -40,6 +40,9 @@ def basebackup(
         Literal["keys", "all"],
         typer.Option(help="Make keys and unique indexes only, or all indexes."),
     ] = "keys",
+    views: Annotated[
+        bool, typer.Option("--views", help="Make views and materialized views too.")
+    ] = False,
     restart: Annotated[
         bool, typer.Option("--restart", help="Drop what was copied, and begin anew.")
     ] = False,
@@ -68,6 +71,7 @@ def basebackup(
         tables=_selection(tables, exclude),
         jobs=jobs,
         with_all_indexes=indexes == "all",
+        with_views=views,
         is_restart=restart,
         is_schema_only=schema_only,
         lock_timeout_s=lock_timeout,

@@ -40,7 +40,9 @@ def show(invocation: Invocation, *, json_output: JsonOption = False) -> None:
 
 
 def _masked(config: Config) -> dict[str, dict[str, Any]]:
-    replay = config.replay
+    from pgrepl.durations import write_duration
+
+    replay, housekeeping = config.replay, config.housekeeping
     return {
         "target": {"dsn": config.target.dsn.masked()},
         "spark": {"master": config.spark.master, "conf": config.spark.masked_conf()},
@@ -49,7 +51,13 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
             "batch_seconds": replay.batch_seconds,
             "consistency": replay.consistency,
             "on_error": replay.on_error,
+            "on_conflict": replay.on_conflict,
         },
+        "housekeeping": {
+            "foreign_key_indexes": housekeeping.foreign_key_indexes,
+            "history": write_duration(housekeeping.history),
+        },
+        "ddl": {"include": list(config.ddl.include)},
         "sources": {
             source.name: {
                 "dsn": source.dsn.masked(),

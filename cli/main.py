@@ -11,7 +11,22 @@ from typing import Annotated, Literal
 import typer
 
 from pgrepl import __version__
-from pgrepl.cli import basebackup, config, demo, doctor, receive
+from pgrepl.cli import (
+    basebackup,
+    config,
+    ddl,
+    demo,
+    doctor,
+    drop,
+    parked,
+    progress,
+    receive,
+    replay,
+    resync,
+    status,
+    systemd,
+    verify,
+)
 from pgrepl.cli.invocation import register
 from pgrepl.cli.output import is_terminal
 
@@ -47,17 +62,43 @@ def _root(
     """Take the options that come before a command."""
 
 
+def _group(name: str, purpose: str) -> typer.Typer:
+    """Add a command that has commands of its own."""
+    group = typer.Typer(help=purpose, no_args_is_help=True, rich_markup_mode=_MARKUP)
+    app.add_typer(group, name=name)
+    return group
+
+
 register(app, demo.demo, example="pgrepl demo")
 register(app, doctor.doctor, example="pgrepl doctor shop --sql | psql -U postgres -d postgres")
 register(app, basebackup.basebackup, example="pgrepl basebackup shop --jobs 4")
 register(app, receive.receive, example="pgrepl receive shop")
+register(app, replay.replay, example="pgrepl replay --once")
+register(app, status.status, example="pgrepl status --max-lag 60s")
+register(app, progress.progress, example="pgrepl progress shop --as-of '2026-03-01 12:00'")
+register(app, verify.verify, example="pgrepl verify shop public.orders")
+register(app, resync.resync, example="pgrepl resync shop public.orders")
+register(app, drop.drop, example="pgrepl drop shop --yes")
+register(app, systemd.systemd, example="pgrepl systemd --output /etc/systemd/system")
 
-_config_app = typer.Typer(
-    help="Check the configuration, or show it as pgrepl reads it.",
-    no_args_is_help=True,
-    rich_markup_mode=_MARKUP,
-)
-app.add_typer(_config_app, name="config")
+_parked_app = _group("parked", "Work off tables whose changes could not be applied.")
+register(_parked_app, parked.list_tables, name="list", example="pgrepl parked list")
+register(_parked_app, parked.show, example="pgrepl parked show shop public.orders")
+register(_parked_app, parked.retry, example="pgrepl parked retry shop public.orders")
+register(_parked_app, parked.skip, example="pgrepl parked skip shop public.orders --through 0/1A2B")
+
+_ddl_app = _group("ddl", "Capture DDL on sources, and settle DDL that stopped one.")
+register(_ddl_app, ddl.install, example="pgrepl ddl install shop")
+register(_ddl_app, ddl.uninstall, example="pgrepl ddl uninstall shop")
+register(_ddl_app, ddl.status, example="pgrepl ddl status shop")
+register(_ddl_app, ddl.enable, example="pgrepl ddl enable shop")
+register(_ddl_app, ddl.disable, example="pgrepl ddl disable shop")
+register(_ddl_app, ddl.pending, example="pgrepl ddl pending --json")
+register(_ddl_app, ddl.retry, example="pgrepl ddl retry shop")
+register(_ddl_app, ddl.edit, example="pgrepl ddl edit shop --file mended.sql")
+register(_ddl_app, ddl.skip, example="pgrepl ddl skip shop")
+
+_config_app = _group("config", "Check the configuration, or show it as pgrepl reads it.")
 register(_config_app, config.check, example="pgrepl config check --config ./pgrepl.toml")
 register(_config_app, config.show, example="pgrepl config show --json")
 

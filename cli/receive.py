@@ -54,7 +54,11 @@ def receive(
     config = invocation.load_config()
     receiver = Receiver(config, config.source(source), notifier=Notifier(os.environ))
     _stop_on_signals(receiver)
-    result = receiver.run(once=once, until=_parse_lsn(until_lsn))
+    try:
+        result = receiver.run(once=once, until=_parse_lsn(until_lsn))
+    finally:
+        # What is over cannot take too long: the alarm would kill the program on its way out.
+        signal.setitimer(signal.ITIMER_REAL, 0)
     if json_output:
         print_json(asdict(result))
     else:
@@ -94,6 +98,6 @@ def _report_resyncs(source: str, result: Result) -> None:
         listed = " ".join(result.resync_tables)
         raise DdlError(
             f'source "{source}": tables that lost changes: {listed}',
-            hint="Mend the cause that replication.source_table names, then copy the source"
-            f" again: pgrepl basebackup {source} --restart",
+            hint="Mend the cause that replication.source_table names, then copy them again:"
+            f" pgrepl resync {source} {listed}",
         )

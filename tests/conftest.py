@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.basebackup.job import SessionInBackground
 from pgrepl.config import SparkConfig
+from pgrepl.replayer.job import ShardJobs
 from pgrepl.spark import build_session
+from pgrepl.spark_background import SessionInBackground
 from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries
 from tests.support.database import Database
 
@@ -73,5 +74,6 @@ def one_spark_session() -> Iterator[None]:
     session = build_session(SparkConfig(master="local[2]"), "pgrepl-test")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SessionInBackground, "stop", lambda _: None)
+        patch.setattr(ShardJobs, "stop", lambda _: None)
         yield
     session.stop()

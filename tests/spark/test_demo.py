@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.program import run_pgrepl
 
 
-def test_demo_mends_copies_and_receives_two_live_sources():
+def test_demo_brings_two_live_sources_together():
     done = run_pgrepl("demo")
     assert done.returncode == 0, done.stdout + done.stderr
     first, _, second = done.stdout.partition("Now all is well")
@@ -13,3 +13,5 @@ def test_demo_mends_copies_and_receives_two_live_sources():
     assert "ALTER SYSTEM SET wal_level = logical;" in first
     assert "\nfailure " not in second
     assert "Spark" in second
+    assert "100 customers in club gold, 100 vouchers" in second
+    assert "Row for row, sources and target are equal" in second

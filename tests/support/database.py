@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -62,3 +63,21 @@ class Database:
             connection.execute(
                 SQL("drop database if exists {} with (force)").format(Identifier(self.name))
             )
+
+
+@dataclass(frozen=True)
+class KeptDatabase(Database):
+    """A database whose sessions stay open, for tests that ask many small questions."""
+
+    _open: dict[str, psycopg.Connection[tuple[Any, ...]]] = field(default_factory=dict)
+
+    def connect(self, **parameters: str) -> Any:
+        key = self.dsn(**parameters)
+        if key not in self._open:
+            self._open[key] = psycopg.connect(key, autocommit=True)
+        return nullcontext(self._open[key])
+
+    def drop(self) -> None:
+        for connection in self._open.values():
+            connection.close()
+        Database(self.cluster, self.name).drop()

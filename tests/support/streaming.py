@@ -33,6 +33,8 @@ class Streaming:
     settings: Mapping[str, Any] = field(default_factory=dict)
     name: str = "shop"
     source_id: int = 0
+    #: How the program reaches the target, when that is not how the test does.
+    target_dsn: str = ""
 
     @property
     def slot(self) -> str:
@@ -44,7 +46,8 @@ class Streaming:
 
     def write_config(self, **settings: Any) -> None:
         section = {"dsn": self.source.dsn(), "slot": self.slot, **self.settings, **settings}
-        lines = ["[target]", f"dsn = {json.dumps(self.target.dsn())}", f"[sources.{self.name}]"]
+        target_dsn = self.target_dsn or self.target.dsn()
+        lines = ["[target]", f"dsn = {json.dumps(target_dsn)}", f"[sources.{self.name}]"]
         lines += [f"{key} = {json.dumps(value)}" for key, value in section.items()]
         self.config.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

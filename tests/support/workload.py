@@ -33,12 +33,14 @@ def make_tables(database: Database) -> None:
 
 
 @contextmanager
-def writers(database: Database, count: int = 2) -> Iterator[threading.Event]:
+def writers(
+    database: Database, count: int = 2, pause_s: float = 0.002
+) -> Iterator[threading.Event]:
     """Write until the block ends; the event is set when every writer has committed something."""
     stop = threading.Event()
     begun = [threading.Event() for _ in range(count)]
     threads = [
-        threading.Thread(target=_write, args=(database, number, begun[number], stop))
+        threading.Thread(target=_write, args=(database, number, begun[number], stop, pause_s))
         for number in range(count)
     ]
     for thread in threads:
@@ -53,7 +55,9 @@ def writers(database: Database, count: int = 2) -> Iterator[threading.Event]:
             thread.join()
 
 
-def _write(database: Database, number: int, begun: threading.Event, stop: threading.Event) -> None:
+def _write(
+    database: Database, number: int, begun: threading.Event, stop: threading.Event, pause_s: float
+) -> None:
     dice = random.Random(number)
     new = 10_000 + number
     with psycopg.connect(database.dsn()) as connection:
@@ -69,7 +73,7 @@ def _write(database: Database, number: int, begun: threading.Event, stop: thread
             else:
                 connection.commit()
                 begun.set()
-            stop.wait(0.002)
+            stop.wait(pause_s)
 
 
 def _write_some(connection: psycopg.Connection, dice: random.Random, new: int) -> None:

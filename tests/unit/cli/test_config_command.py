@@ -44,6 +44,7 @@ def test_show_is_toml_with_defaults_filled_in_and_secrets_masked(config):
         "batch_seconds": 30,
         "consistency": "shard",
         "on_error": "park",
+        "on_conflict": "error",
     }
     assert shown["sources"]["shop"]["slot"] == "pgrepl_shop"
     assert shown["spark"]["conf"]["spark.authenticate.secret"] == "********"

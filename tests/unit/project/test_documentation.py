@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,8 @@ def test_readme_shows_a_configuration_that_can_be_loaded(tmp_path):
         ("`[target]`", config.TargetConfig),
         ("`[spark]`", config.SparkConfig),
         ("`[replay]`", config.ReplayConfig),
+        ("`[housekeeping]`", config.HousekeepingConfig),
+        ("`[ddl]`", config.DdlConfig),
         ("`[sources.NAME]`", config.SourceConfig),
     ],
 )
@@ -56,6 +59,21 @@ def test_every_setting_is_documented(title, kind):
     if "selection" in fields:
         fields = fields - {"selection"} | {"tables", "exclude"}
     assert set(documented) == fields
+
+
+def test_every_command_and_option_is_documented():
+    render = runpy.run_path(str(ROOT / "scripts" / "document_commands.py"))["render"]
+    assert (DOCS / "commands.md").read_text(encoding="utf-8") == render(), "run: make docs"
+
+
+def test_every_kind_of_error_has_its_remedy():
+    text = (DOCS / "errors.md").read_text(encoding="utf-8")
+    kinds = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, PgreplError) and value is not PgreplError
+    }
+    assert set(re.findall(r"`([A-Z]\w+)`", text)) == kinds
 
 
 def test_every_exit_code_is_documented():

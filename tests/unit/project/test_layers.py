@@ -12,7 +12,19 @@ ROOT = Path(__file__).parents[3]
 FOLDERS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
     "setuptools"
 ]["package-dir"]
-STAGES = {"basebackup", "ddl_capture", "doctor", "receiver", "replayer"}
+STAGES = {
+    "basebackup",
+    "ddl_capture",
+    "doctor",
+    "drop",
+    "housekeeping",
+    "progress",
+    "receiver",
+    "replayer",
+    "status",
+    "systemd",
+    "verify",
+}
 # What a folder may import besides itself and core. A new folder must be entered here.
 ALLOWED: dict[str, set[str]] = {
     "core": set(),

@@ -1,0 +1,275 @@
+"""``pgrepl ddl``: the capture on a source, and DDL that waits for a person."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.output import print_json, printable
+from pgrepl.errors import DdlError, UsageError
+
+if TYPE_CHECKING:
+    from pgrepl.ddl_capture import CaptureStatus, DecisionKind, PendingDdl
+    from pgrepl.postgres import Connection
+
+__all__ = [
+    "disable",
+    "edit",
+    "enable",
+    "install",
+    "pending",
+    "retry",
+    "skip",
+    "status",
+    "uninstall",
+]
+
+SourceArgument = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="Source.", autocompletion=complete_source)
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+NumberOption = Annotated[
+    int | None,
+    typer.Option(
+        "--number", metavar="N", help="The statement's number, when not the one that waits."
+    ),
+]
+
+
+def install(
+    invocation: Invocation,
+    source: SourceArgument,
+    *,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the statements for a superuser; run nothing.")
+    ] = False,
+    json_output: JsonOption = False,
+) -> None:
+    """Install event triggers on a source that capture its DDL, or renew them.
+
+    Needs a superuser on the source. Without one, --sql prints what a superuser has to run.
+    """
+    from pgrepl import ddl_capture
+
+    config = invocation.load_config().source(source)
+    if sql:
+        user = config.dsn.parameter("user")
+        typer.echo("begin;")
+        for statement in ddl_capture.install_script(user):
+            typer.echo(f"{statement.as_string().rstrip().rstrip(';')};\n")
+        typer.echo("commit;")
+        typer.echo(f"{ddl_capture.horizon_statement().rstrip()};")
+        return
+    _print_status(source, ddl_capture.install(config), json_output=json_output)
+
+
+def uninstall(invocation: Invocation, source: SourceArgument) -> None:
+    """Remove the event triggers and their log from a source."""
+    from pgrepl import ddl_capture
+
+    ddl_capture.uninstall(invocation.load_config().source(source))
+    typer.echo(f"{source}: DDL is not captured any more")
+
+
+def status(
+    invocation: Invocation, source: SourceArgument, *, json_output: JsonOption = False
+) -> None:
+    """Show whether a source's DDL is captured, and from which LSN on completely."""
+    from pgrepl import ddl_capture
+
+    found = ddl_capture.read_status(invocation.load_config().source(source))
+    _print_status(source, found, json_output=json_output)
+
+
+def enable(
+    invocation: Invocation, source: SourceArgument, *, json_output: JsonOption = False
+) -> None:
+    """Switch the capture on again."""
+    _switch(invocation, source, is_on=True, json_output=json_output)
+
+
+def disable(
+    invocation: Invocation, source: SourceArgument, *, json_output: JsonOption = False
+) -> None:
+    """Switch the capture off at once. DDL that runs meanwhile does not reach the target."""
+    _switch(invocation, source, is_on=False, json_output=json_output)
+
+
+def pending(
+    invocation: Invocation,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SOURCE]", help="Source; without it all.", autocompletion=complete_source
+        ),
+    ] = None,
+    *,
+    json_output: JsonOption = False,
+) -> None:
+    """Show the DDL that stopped a source: as it ran, as it would run here, and why not.
+
+    Exits 50 when something waits for a decision.
+    """
+    from pgrepl import ddl_capture
+
+    if source is not None:
+        invocation.load_config().source(source)
+    with _target(invocation) as connection:
+        found = ddl_capture.read_pending(connection, source)
+    if json_output:
+        print_json([asdict(item) for item in found])
+    for item in () if json_output else found:
+        _print_pending(item)
+    if not found and not json_output:
+        typer.echo("no DDL waits")
+    waiting = [item for item in found if item.decision is None]
+    if waiting:
+        names = " ".join(sorted({item.source for item in waiting}))
+        raise DdlError(
+            f"sources that stand still before DDL: {names}",
+            hint="Settle it with pgrepl ddl retry, edit or skip.",
+        )
+
+
+def retry(
+    invocation: Invocation,
+    source: SourceArgument,
+    *,
+    number: NumberOption = None,
+    accept: Annotated[
+        bool,
+        typer.Option(
+            "--accept",
+            help="Run the statement as it was remapped, without rules, and accept the outcome.",
+        ),
+    ] = False,
+) -> None:
+    """Let replay try the statement again, after you mended the cause."""
+    if not accept:
+        _decide(invocation, source, "retry", number)
+        return
+    waiting = _waiting(invocation, source, number)
+    if waiting.remapped is None:
+        raise UsageError(
+            f'source "{source}": the statement was not remapped',
+            hint=f"Write one that can run on the target: pgrepl ddl edit {source}",
+        )
+    _decide(invocation, source, "edit", waiting.log_id, waiting.remapped)
+
+
+def edit(
+    invocation: Invocation,
+    source: SourceArgument,
+    *,
+    number: NumberOption = None,
+    sql: Annotated[
+        str | None, typer.Option("--sql", metavar="SQL", help="The statement to run instead.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="A file that holds it; - is standard input."),
+    ] = None,
+) -> None:
+    """Give replay another statement to run in this place, in the target's names.
+
+    What you write runs with the rights of the target's role and without the rules for captured DDL.
+    """
+    if (sql is None) == (file is None):
+        raise UsageError(
+            "the statement comes from --sql or from --file",
+            hint=f"pgrepl ddl pending {source} shows the one to begin with.",
+        )
+    text = sql
+    if file is not None:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    if not text or not text.strip():
+        raise UsageError("there is no statement to run", hint="To leave it out: pgrepl ddl skip.")
+    _decide(invocation, source, "edit", number, text)
+
+
+def skip(invocation: Invocation, source: SourceArgument, *, number: NumberOption = None) -> None:
+    """Let replay go on without the statement."""
+    _decide(invocation, source, "skip", number)
+
+
+def _switch(invocation: Invocation, source: str, *, is_on: bool, json_output: bool) -> None:
+    from pgrepl import ddl_capture
+
+    found = ddl_capture.switch(invocation.load_config().source(source), is_on=is_on)
+    _print_status(source, found, json_output=json_output)
+
+
+@contextmanager
+def _target(invocation: Invocation) -> Iterator[Connection]:
+    from pgrepl.migrations import migrate
+    from pgrepl.postgres import connect
+    from pgrepl.sqlstate import translated
+
+    endpoint = invocation.load_config().target.endpoint
+    with connect(endpoint, "ddl") as connection:
+        migrate(connection, endpoint)
+        with translated(endpoint, "cannot read what waits"):
+            yield connection
+
+
+def _waiting(invocation: Invocation, source: str, number: int | None) -> PendingDdl:
+    from pgrepl import ddl_capture
+
+    with _target(invocation) as connection:
+        return ddl_capture.find_waiting(connection, source, number)
+
+
+def _decide(
+    invocation: Invocation,
+    source: str,
+    kind: DecisionKind,
+    number: int | None,
+    edited: str | None = None,
+) -> None:
+    from pgrepl import ddl_capture
+
+    invocation.load_config().source(source)
+    with _target(invocation) as connection:
+        found = ddl_capture.decide(connection, source, kind, log_id=number, edited=edited)
+    words = {"retry": "is tried again", "edit": "is replaced", "skip": "is left out"}
+    typer.echo(f"{source}: {found.tag} at {found.commit_lsn} {words[kind]} when replay comes to it")
+
+
+def _print_status(source: str, found: CaptureStatus, *, json_output: bool) -> None:
+    if json_output:
+        print_json({"source": source, **asdict(found)})
+        return
+    lines = {
+        "absent": "DDL is not captured; install it with pgrepl ddl install",
+        "partial": "the capture of DDL is damaged; renew it with pgrepl ddl install",
+        "disabled": "the capture of DDL is switched off; pgrepl ddl enable switches it on",
+    }
+    if found.state in lines:
+        typer.echo(f"{source}: {lines[found.state]}")
+    elif found.complete_lsn is None:
+        typer.echo(
+            f"{source}: DDL is captured, but not yet completely:"
+            " a transaction from before the triggers still runs"
+        )
+    else:
+        typer.echo(f"{source}: DDL is captured, completely from {found.complete_lsn} on")
+
+
+def _print_pending(item: PendingDdl) -> None:
+    typer.echo(
+        f"{item.source}: {item.tag} by {printable(item.role)}, number {item.log_id},"
+        f" committed at {item.commit_lsn}, {item.commit_at}"
+    )
+    typer.echo(f"  error:    {printable(item.error)}")
+    typer.echo(f"  original: {printable(item.original or 'unknown')}")
+    typer.echo(f"  remapped: {printable(item.remapped or 'not remapped')}")
+    if item.decision is not None:
+        by = printable(item.decided_by or "")
+        typer.echo(f"  decision: {item.decision} by {by}; waits for pgrepl replay")

@@ -1,0 +1,109 @@
+"""``pgrepl drop``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.output import print_json, printable
+from pgrepl.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgrepl.drop import DropReport, Item, Survey
+
+__all__ = ["drop"]
+
+
+def drop(
+    invocation: Invocation,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="The source.", autocompletion=complete_source),
+    ],
+    *,
+    with_data: Annotated[
+        bool, typer.Option("--with-data", help="Drop the copied schemas as well.")
+    ] = False,
+    source_is_gone: Annotated[
+        bool,
+        typer.Option(
+            "--source-is-gone", help="Ask nothing of the source, and forget that it has a slot."
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove everything that pgrepl made for a source, on both sides.
+
+    The copied tables stay, unless --with-data is given. Exits 20 when the source could not be
+    cleared, 30 when it was the target: the same command, run later, does the rest.
+    """
+    from pgrepl.drop import DropReport, drop_source, survey_source
+
+    config = invocation.load_config()
+    chosen = config.source(source)
+    if not yes:
+        survey = survey_source(config, chosen, is_source_gone=source_is_gone)
+        if survey.is_empty:
+            _print(DropReport(source, list(survey.items)), json_output)
+            return
+        _ask(survey, with_data)
+    report = drop_source(config, chosen, with_data=with_data, is_source_gone=source_is_gone)
+    _print(report, json_output)
+    if report.errors:
+        invocation.fail(report.errors[0])
+
+
+def _ask(survey: Survey, with_data: bool) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "drop asks before it removes anything, and nobody is there to answer",
+            hint="Add --yes.",
+        )
+    typer.echo("to be removed:", err=True)
+    for item in survey.items:
+        is_copy = item.kind == "schema" and item.side.value == "target"
+        if item.outcome == "found" and (with_data or not is_copy):
+            typer.echo(f"  {_line(item)}", err=True)
+    for error in survey.errors:
+        typer.echo(f"  not reached: {printable(error.message)}", err=True)
+    typer.confirm(f"remove source {survey.source}?", abort=True, err=True)
+
+
+def _print(report: DropReport, as_json: bool) -> None:
+    removed = [item for item in report.items if item.outcome == "removed"]
+    kept = [item for item in report.items if item.outcome == "kept"]
+    if as_json:
+        print_json(
+            {
+                "source": report.source,
+                "removed": _as_json(removed),
+                "kept": _as_json(kept),
+                "errors": [{"message": e.message, "hint": e.hint} for e in report.errors],
+                "exit_code": report.errors[0].exit_code if report.errors else 0,
+            }
+        )
+        return
+    for item in removed:
+        typer.echo(f"removed: {_line(item)}")
+    for item in kept:
+        typer.echo(f"kept: {_line(item)}: {printable(item.reason or '')}")
+    for error in report.errors[1:]:
+        typer.echo(f"not cleared: {printable(error.message)}")
+    if not removed and not report.errors:
+        typer.echo(f"nothing of source {report.source} is there")
+
+
+def _line(item: Item) -> str:
+    return f"{item.side.value} {item.kind} {printable(item.name)}"
+
+
+def _as_json(items: Sequence[Item]) -> list[dict[str, Any]]:
+    return [
+        {"side": item.side.value, "kind": item.kind, "name": item.name, "reason": item.reason}
+        for item in items
+    ]

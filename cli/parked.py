@@ -1,0 +1,181 @@
+"""``pgrepl parked``: tables whose changes could not be applied."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.output import print_json
+from pgrepl.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgrepl.config import Config
+    from pgrepl.lsn import Lsn
+    from pgrepl.postgres import Connection
+    from pgrepl.replayer.parked import ParkedTable
+
+__all__ = ["list_tables", "retry", "show", "skip"]
+
+_Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="Source.", autocompletion=complete_source)
+]
+_Table = Annotated[
+    str, typer.Argument(metavar="TABLE", help="The table as SCHEMA.TABLE on the source.")
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
+    """List the parked tables, why they are parked, and how much waits."""
+    from pgrepl.naming import shown_name
+    from pgrepl.replayer.parked import list_parked
+
+    config = invocation.load_config()
+    with closing(_open(config)) as connection:
+        tables = list_parked(connection)
+    if json_output:
+        print_json([_as_json(table) for table in tables])
+        return
+    for table in tables:
+        typer.echo(
+            f"{table.source} {shown_name(*table.name)}: {table.reason};"
+            f" {table.change_count} changes wait since {table.parked_at:%Y-%m-%d %H:%M:%S%z}"
+        )
+    if not tables:
+        typer.echo("no table is parked")
+
+
+def show(
+    invocation: Invocation,
+    source: _Source,
+    table: _Table,
+    *,
+    limit: Annotated[int, typer.Option("--limit", help="Show so many changes.", min=1)] = 20,
+    show_rows: Annotated[
+        bool, typer.Option("--show-rows", help="Show values too, not only names of columns.")
+    ] = False,
+    json_output: _Json = False,
+) -> None:
+    """Show the changes that wait for a table, in order."""
+    from pgrepl.replayer.parked import find_parked, read_changes
+
+    config = invocation.load_config()
+    with closing(_open(config)) as connection:
+        parked = find_parked(connection, config.source(source).name, table)
+        changes = list(islice(read_changes(connection, parked), limit))
+    shown = [
+        {
+            "commit_lsn": str(change.commit_lsn),
+            "commit_at": change.commit_at,
+            "action": change.action,
+            "row": change.row if show_rows else list(change.row),
+        }
+        for change in changes
+    ]
+    if json_output:
+        print_json({**_as_json(parked), "changes": shown})
+        return
+    typer.echo(f"{parked.reason}; {parked.change_count} changes wait")
+    for change in shown:
+        typer.echo(
+            f"{change['commit_lsn']} {change['commit_at']} {change['action']} {change['row']}"
+        )
+
+
+def retry(
+    invocation: Invocation, source: _Source, table: _Table, *, json_output: _Json = False
+) -> None:
+    """Apply what waits for a table, all of it or nothing, and let the table go on.
+
+    Works while pgrepl replay runs. Exits 50 when it still cannot be applied.
+    """
+    from pgrepl.replayer.parked import find_parked, retry_table
+    from pgrepl.replayer.settings import ReplaySettings
+    from pgrepl.replayer.shard import open_session
+
+    config = invocation.load_config()
+    settings = ReplaySettings()
+    with closing(open_session(config.target.endpoint, settings)) as connection:
+        parked = find_parked(connection, config.source(source).name, table)
+        count = retry_table(
+            connection, config.target.endpoint, parked, config.replay.on_conflict, settings
+        )
+    _report("applied", parked, count, json_output=json_output)
+
+
+def skip(
+    invocation: Invocation,
+    source: _Source,
+    table: _Table,
+    *,
+    through: Annotated[
+        str | None,
+        typer.Option(
+            "--through",
+            metavar="LSN",
+            help="Give up only transactions that committed up to here; see pgrepl parked show.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json_output: _Json = False,
+) -> None:
+    """Give up changes that wait for a table; the rest waits on, for pgrepl parked retry.
+
+    The table then differs from its source and is marked as needing a resync.
+    """
+    from pgrepl.replayer.parked import find_parked, skip_changes
+
+    config = invocation.load_config()
+    position = _parse_lsn(through)
+    with closing(_open(config)) as connection:
+        parked = find_parked(connection, config.source(source).name, table)
+        if not yes:
+            typer.confirm(f"Give up changes of {table}?", abort=True, err=True)
+        count = skip_changes(connection, config.target.endpoint, parked, position)
+    _report("gave up", parked, count, json_output=json_output)
+
+
+def _open(config: Config) -> Connection:
+    from pgrepl.migrations import migrate
+    from pgrepl.postgres import connect
+
+    connection = connect(config.target.endpoint, "parked")
+    migrate(connection, config.target.endpoint)
+    return connection
+
+
+def _parse_lsn(text: str | None) -> Lsn | None:
+    from pgrepl.lsn import Lsn
+
+    try:
+        return None if text is None else Lsn.parse(text)
+    except ValueError as exc:
+        raise UsageError(f"--through: {exc}") from exc
+
+
+def _report(done: str, table: ParkedTable, count: int, *, json_output: bool) -> None:
+    from pgrepl.naming import shown_name
+
+    if json_output:
+        print_json({"source": table.source, "table": ".".join(table.name), "change_count": count})
+    else:
+        typer.echo(f"{done} {count} changes of {table.source} {shown_name(*table.name)}")
+
+
+def _as_json(table: ParkedTable) -> dict[str, object]:
+    return {
+        "source": table.source,
+        "schema": table.schema,
+        "table": table.table,
+        "parked_at": table.parked_at.isoformat(),
+        "sqlstate": table.sqlstate,
+        "reason": table.reason,
+        "retry_count": table.retry_count,
+        "change_count": table.change_count,
+        "first_lsn": None if table.first_lsn is None else str(table.first_lsn),
+        "last_lsn": None if table.last_lsn is None else str(table.last_lsn),
+    }

@@ -1,0 +1,115 @@
+"""``pgrepl replay``."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.output import print_json
+from pgrepl.errors import DdlError, UsageError
+
+if TYPE_CHECKING:
+    from pgrepl.config import Config
+    from pgrepl.lsn import Lsn
+    from pgrepl.replayer import Replayer, SourceResult
+
+__all__ = ["replay"]
+
+
+def replay(
+    invocation: Invocation,
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when all is applied that is spooled now.")
+    ] = False,
+    until_lsn: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--until-lsn",
+            metavar="SOURCE=LSN",
+            help="End when what that source committed before the position is applied;"
+            " other sources are left alone. Repeatable.",
+        ),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON at the end.")] = False,
+) -> None:
+    """Apply the spool of all sources to the target, through Spark.
+
+    Runs until it is stopped by SIGTERM or Ctrl-C, which loses nothing. Exits 75 when another
+    replayer runs on the target, and 50 when --once or --until-lsn is done but tables are parked.
+    """
+    from pgrepl.ddl_capture import Applier
+    from pgrepl.housekeeping import Housekeeper
+    from pgrepl.replayer import Replayer
+
+    config = invocation.load_config()
+    until = _parse_positions(config, until_lsn or [])
+    replayer = Replayer(config, Applier(config), upkeep=Housekeeper(config))
+    _stop_on_signals(replayer)
+    results = replayer.run(once=once, until=until)
+    if json_output:
+        print_json([_as_json(result) for result in results])
+    else:
+        for result in results:
+            typer.echo(
+                f"{result.source}: applied up to {result.applied},"
+                f" {result.change_count} changes in {result.batch_count} batches"
+            )
+    _report(results)
+
+
+def _parse_positions(config: Config, given: Sequence[str]) -> dict[str, Lsn]:
+    from pgrepl.lsn import Lsn
+
+    positions = {}
+    for text in given:
+        name, equals, lsn = text.partition("=")
+        if not equals:
+            raise UsageError(f"--until-lsn: {text} is not SOURCE=LSN")
+        try:
+            positions[config.source(name).name] = Lsn.parse(lsn)
+        except ValueError as exc:
+            raise UsageError(f"--until-lsn: {exc}") from exc
+    return positions
+
+
+def _stop_on_signals(replayer: Replayer) -> None:
+    """End after the batch in hand; asked again, at once: what is not committed is done again."""
+
+    def stop(*_: object) -> None:
+        replayer.stop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.default_int_handler)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def _as_json(result: SourceResult) -> dict[str, object]:
+    return {
+        "source": result.source,
+        "applied_lsn": str(result.applied),
+        "change_count": result.change_count,
+        "batch_count": result.batch_count,
+        "parked": [".".join(name) for name in result.parked],
+        "error": None if result.error is None else result.error.message,
+    }
+
+
+def _report(results: Sequence[SourceResult]) -> None:
+    """Exit as the worst of the sources says."""
+    from pgrepl.naming import shown_name
+
+    for result in results:
+        if result.error is not None:
+            raise result.error
+    parked = [f"{result.source}: {shown_name(*n)}" for result in results for n in result.parked]
+    if parked:
+        raise DdlError(
+            f"tables are parked: {', '.join(parked)}",
+            hint="See why with: pgrepl parked list",
+        )

@@ -1,0 +1,106 @@
+"""``pgrepl status``."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.errors import PgreplError, Retry, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgrepl.status import Status
+
+__all__ = ["status"]
+
+#: Between two looks with --watch.
+_WATCH_S = 2.0
+
+
+def status(
+    invocation: Invocation,
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCE]...",
+            help="Sources to look at; all of them without a name.",
+            autocompletion=complete_source,
+        ),
+    ] = None,
+    *,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")
+    ] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print JSON; with --watch, a line each time.")
+    ] = False,
+    max_lag: Annotated[
+        str | None,
+        typer.Option(
+            "--max-lag",
+            metavar="DURATION",
+            help="Exit 70 when a source lags more: a whole number and ms, s, min, h or d.",
+        ),
+    ] = None,
+) -> None:
+    """Show how every source fares: positions, lag, slot, spool, shards, and what needs a hand.
+
+    Reads only, without Spark, and answers also while a source is down. Exits 0 when all is well;
+    else 30 for the target, 20 for a source or its slot, 40 for the spool, 50 for parked tables,
+    tables that need a resync and pending DDL, 70 for a lag over --max-lag; the worst in this order.
+    """
+    from pgrepl.cli.status_output import make_printer
+    from pgrepl.status import read_status
+
+    config = invocation.load_config()
+    names = sources or list(config.sources)
+    chosen = [config.source(name) for name in dict.fromkeys(names)]
+    allowed = _parse_max_lag(max_lag)
+
+    def read() -> Status:
+        return read_status(config, chosen, allowed)
+
+    with make_printer(is_json=json_output, is_watching=watch) as printer:
+        if watch:
+            raise typer.Exit(_watch(read, printer.show, printer.show_error))
+        found = read()
+        printer.show(found)
+    raise typer.Exit(found.exit_code)
+
+
+def _watch(
+    read: Callable[[], Status],
+    show: Callable[[Status], None],
+    show_error: Callable[[PgreplError], None],
+) -> int:
+    """Show the status again and again; Ctrl-C is the way to end, and no error."""
+    code = 0
+    try:
+        while True:
+            try:
+                found = read()
+            except PgreplError as exc:
+                if exc.retry is not Retry.TIMED:
+                    raise
+                code = exc.exit_code
+                show_error(exc)
+            else:
+                code = found.exit_code
+                show(found)
+            time.sleep(_WATCH_S)
+    except KeyboardInterrupt:
+        return code
+
+
+def _parse_max_lag(text: str | None) -> timedelta | None:
+    from pgrepl.durations import parse_duration
+
+    try:
+        return None if text is None else parse_duration(text)
+    except ValueError as exc:
+        raise UsageError(f"--max-lag: {exc}") from exc

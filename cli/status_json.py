@@ -1,0 +1,140 @@
+"""The status for programs: names and meanings stay, new ones may come."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pgrepl.status import Positions, SourceStatus, Status, Step
+    from pgrepl.status.facts import SourceFacts, TableFacts, TargetFacts
+
+__all__ = ["as_json"]
+
+
+def as_json(status: Status) -> dict[str, Any]:
+    """Return the status as JSON can hold it; LSNs and times as text."""
+    return {
+        "at": status.at.isoformat(),
+        "exit_code": status.exit_code,
+        "sources": [_source(source) for source in status.sources],
+    }
+
+
+def _source(source: SourceStatus) -> dict[str, Any]:
+    target = source.target
+    return {
+        "name": source.name,
+        "state": source.state,
+        "problems": [asdict(problem) for problem in source.problems],
+        "positions": _positions(source.positions),
+        "slot": _slot(source.source),
+        "receiver": _receiver(source.source),
+        **(_nothing() if target is None else _target(target)),
+    }
+
+
+def _positions(positions: Positions | None) -> dict[str, Any] | None:
+    if positions is None:
+        return None
+    return {
+        "source": _text(positions.source),
+        "received": _step(positions.received),
+        "flushed": _step(positions.flushed),
+        "applied": _step(positions.applied),
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "lsn": str(step.lsn),
+        "lag_bytes": step.lag_bytes,
+        "lag_seconds": round(step.lag_s, 3),
+    }
+
+
+def _slot(source: SourceFacts | None) -> dict[str, Any] | None:
+    if source is None or source.plugin is None:
+        return None
+    return {
+        "is_active": source.is_active,
+        "wal_status": source.wal_status,
+        "held_bytes": source.held_bytes,
+        "safe_bytes": source.safe_bytes,
+        "restart_lsn": _text(source.restart_lsn),
+        "confirmed_lsn": _text(source.confirmed_lsn),
+    }
+
+
+def _receiver(source: SourceFacts | None) -> dict[str, Any] | None:
+    if source is None or source.receiver_since is None:
+        return None
+    return {
+        "since": source.receiver_since.isoformat(),
+        "sent_lsn": _text(source.sent_lsn),
+        "write_lsn": _text(source.write_lsn),
+    }
+
+
+def _nothing() -> dict[str, Any]:
+    return dict.fromkeys(
+        ("is_replaying", "published", "rate", "spool", "shards", "tables", "pending_ddl_count")
+    ) | {"failures": None}
+
+
+def _target(target: TargetFacts) -> dict[str, Any]:
+    row = target.row
+    return {
+        "is_replaying": bool(target.sessions.get("replay")),
+        "published": None
+        if row.published_at is None
+        else {"at": row.published_at.isoformat(), "lsn": _text(row.published_lsn)},
+        "rate": {"applied_bytes_per_second": row.applied_bytes_per_s},
+        "spool": {
+            "segment_count": row.segment_count,
+            "change_count": row.change_count,
+            "bytes": row.byte_count,
+            "oldest_commit_at": _time(row.oldest_commit_at),
+        },
+        "shards": [
+            {
+                "shard": shard.shard,
+                "applied_lsn": str(shard.applied_lsn),
+                "segments_behind": max((row.last_seq or 0) - shard.applied_seq, 0),
+                "updated_at": shard.updated_at.isoformat(),
+            }
+            for shard in target.shards
+        ],
+        "tables": {
+            "ready_count": row.ready_count,
+            "not_well": [_table(table) for table in target.tables],
+        },
+        "pending_ddl_count": target.pending_ddl_count,
+        "failures": [
+            {**asdict(failure), "at": failure.at.isoformat()} for failure in target.failures
+        ],
+    }
+
+
+def _table(table: TableFacts) -> dict[str, Any]:
+    return {
+        "name": table.name,
+        "state": table.state,
+        "copied_parts": table.done_count,
+        "parts": table.part_count,
+        "resync_reason": table.resync_reason,
+        "parked_reason": table.parked_reason,
+        "parked_changes": table.parked_changes,
+        "missing_rows": table.missing_count,
+        "extra_rows": table.extra_count,
+    }
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()

@@ -1,0 +1,149 @@
+"""How ``pgrepl status`` shows what it found: on a terminal, in a pipe, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import typer
+
+from pgrepl.cli.output import is_terminal, print_json, printable
+from pgrepl.cli.status_json import as_json
+from pgrepl.cli.status_lines import Line, block, print_bytes
+from pgrepl.errors import PgreplError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rich.live import Live
+    from rich.text import Text
+
+    from pgrepl.lsn import Lsn
+    from pgrepl.status import SourceStatus, Status
+
+__all__ = ["make_printer", "sparkline"]
+
+_BARS = "▁▂▃▄▅▆▇█"
+#: So many looks fit into a sparkline.
+_REMEMBERED = 40
+
+
+class Printer(Protocol):
+    """Shows one status after the other."""
+
+    def show(self, status: Status) -> None:
+        """Show a status."""
+
+    def show_error(self, error: PgreplError) -> None:
+        """Show why there is none this time."""
+
+
+@contextmanager
+def make_printer(*, is_json: bool, is_watching: bool) -> Iterator[Printer]:
+    """Choose by who reads."""
+    if is_json:
+        yield _JsonPrinter(is_line=is_watching)
+    elif not is_terminal():
+        yield _LinePrinter()
+    elif not is_watching:
+        yield _TerminalPrinter()
+    else:
+        from rich.live import Live
+
+        with Live(auto_refresh=False) as live:
+            yield _TerminalPrinter(live)
+
+
+def sparkline(values: list[float]) -> str:
+    """Draw values as bars, the highest one as high as can be; zero is the lowest bar."""
+    top = max(values, default=0.0)
+    if top <= 0:
+        return _BARS[0] * len(values)
+    last = len(_BARS) - 1
+    return "".join(_BARS[round(value / top * last)] for value in values)
+
+
+class _JsonPrinter:
+    def __init__(self, *, is_line: bool) -> None:
+        self._is_line = is_line
+
+    def show(self, status: Status) -> None:
+        if self._is_line:
+            typer.echo(json.dumps(as_json(status), default=str, ensure_ascii=False))
+        else:
+            print_json(as_json(status))
+
+    def show_error(self, error: PgreplError) -> None:
+        document = {"exit_code": error.exit_code, "error": error.message, "hint": error.hint}
+        typer.echo(json.dumps(document, ensure_ascii=False))
+
+
+class _LinePrinter:
+    def show(self, status: Status) -> None:
+        for source in status.sources:
+            for line in block(source):
+                typer.echo(_plain(line))
+
+    def show_error(self, error: PgreplError) -> None:
+        typer.echo(f"error: {printable(error.message)}")
+
+
+class _TerminalPrinter:
+    """Prints in colour; given a live display, in place and with the lag's history."""
+
+    def __init__(self, live: Live | None = None) -> None:
+        self._live = live
+        self._lags: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
+        self._last: dict[str, tuple[datetime, Lsn]] = {}
+
+    def show(self, status: Status) -> None:
+        from rich.console import Console, Group
+        from rich.text import Text
+
+        parts = []
+        for source in status.sources:
+            history = self._remember(source, status.at) if self._live is not None else None
+            parts += [_styled(line) for line in block(source, history)]
+            parts.append(Text())
+        if self._live is None:
+            Console().print(Group(*parts), highlight=False)
+            return
+        parts.append(Text(f"{status.at:%Y-%m-%d %H:%M:%S}, Ctrl-C ends", style="dim"))
+        self._live.update(Group(*parts), refresh=True)
+
+    def show_error(self, error: PgreplError) -> None:
+        from rich.text import Text
+
+        if self._live is not None:
+            text = Text(f"error: {printable(error.message)}", style="red")
+            self._live.update(text, refresh=True)
+
+    def _remember(self, source: SourceStatus, at: datetime) -> str:
+        """Return the history of a source's lag, and how fast it is received."""
+        if source.positions is None:
+            return ""
+        lags = self._lags[source.name]
+        lags.append(source.positions.applied.lag_s)
+        text = sparkline(list(lags))
+        flushed = source.positions.flushed.lsn
+        last_at, last = self._last.get(source.name, (at, flushed))
+        self._last[source.name] = (at, flushed)
+        if flushed > last:
+            rate = (flushed - last) / (at - last_at).total_seconds()
+            text += f"  receiving {print_bytes(rate)} of WAL per second"
+        return text
+
+
+def _plain(line: Line) -> str:
+    return f"{line.label:12} {printable(line.text)}".rstrip()
+
+
+def _styled(line: Line) -> Text:
+    from rich.text import Text
+
+    text = Text(f"{line.label:12} ", style=line.style if line.is_title else "dim")
+    text.append(printable(line.text), style=line.style if not line.is_title else "")
+    return text

@@ -1,0 +1,105 @@
+"""Schema changes go the whole way: captured, received, replayed in their place among the rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgrepl.ddl_capture import Applier, decide, install
+from pgrepl.errors import DdlStopped
+from tests.support.backlog import control, die_at
+from tests.support.copying import structure
+from tests.support.pipeline import Pipeline
+from tests.support.workload import make_tables, writers
+
+pytestmark = pytest.mark.usefixtures("one_spark_session")
+
+MIGRATIONS = (
+    "alter table app.accounts add column club text not null default 'none'",
+    """begin; alter table app.accounts rename column note to remark;
+       update app.accounts set remark = 'renamed' where id % 7 = 0; commit""",
+    "create table app.voucher (code text primary key, account integer references app.accounts)",
+    "insert into app.voucher select 'V' || id, id from app.accounts where id <= 50",
+    "alter table app.history alter column delta type numeric(20, 4)",
+    """begin; truncate app.voucher; alter table app.voucher add value integer;
+       insert into app.voucher values ('X', 1, 7); commit""",
+    "create table app.moves_2 partition of app.moves for values in (2)",
+    "insert into app.moves values (9000, 2, 'in the new partition')",
+    "create type app.mood as enum ('good', 'bad')",
+    "alter table app.voucher add mood app.mood default 'good'",
+    "alter type app.mood add value 'so so'",
+    "update app.voucher set mood = 'so so'",
+)
+
+
+def make_pipeline(source, target):
+    pipeline = Pipeline(source, target)
+    pipeline.ddl = Applier(pipeline.config)
+    install(pipeline.config.sources[source.name])
+    return pipeline
+
+
+def assert_equal(pipeline):
+    assert pipeline.differences("app") == []
+    prefix = f"{pipeline.source.name}_"
+    here = structure(pipeline.target, ["app"], prefix)
+    there = structure(pipeline.source, ["app"])
+    assert {row for row in here ^ there if row[0] == "column"} == set()
+
+
+def test_migrations_of_two_live_sources_follow(source_cluster, make_database, target):
+    pipelines = []
+    for _ in range(2):
+        source = make_database(source_cluster, prefix="live")
+        make_tables(source)
+        pipelines.append(make_pipeline(source, target))
+    for pipeline in pipelines:
+        pipeline.copy()
+    first, second = pipelines
+    with writers(first.source, 1), writers(second.source, 1):
+        for migration in MIGRATIONS:
+            for pipeline in pipelines:
+                pipeline.source.execute(migration)
+    for pipeline in pipelines:
+        pipeline.apply()
+        assert_equal(pipeline)
+
+
+@pytest.mark.parametrize("place", ["before_serial_commit", "after_serial_commit"])
+def test_ddl_is_applied_once_whenever_the_driver_dies(source, target, place):
+    make_tables(source)
+    pipeline = make_pipeline(source, target)
+    pipeline.copy()
+    source.execute(
+        "begin; update app.accounts set balance = 0 where id < 10;"
+        " alter table app.accounts add column club text default 'none';"
+        " update app.accounts set club = 'gold' where id < 20; commit"
+    )
+    pipeline.receive()
+    die_at(f"replayer.{place}", pipeline.replay)
+    result = pipeline.replay()
+    assert result.error is None
+    assert_equal(pipeline)
+    assert target.value("select count(*) from replication.ddl_history") == 1
+
+
+def test_ddl_that_cannot_be_applied_stops_its_source_until_it_is_settled(source, target):
+    make_tables(source)
+    pipeline = make_pipeline(source, target)
+    pipeline.copy()
+    target.execute(f"alter table {pipeline.schema('app')}.accounts add column club integer")
+    source.execute(
+        "insert into app.accounts values (7001, 1, 'before')",
+        "alter table app.accounts add column club text",
+        "insert into app.accounts values (7002, 1, 'behind', 'gold')",
+    )
+    pipeline.receive()
+    result = pipeline.replay()
+    assert isinstance(result.error, DdlStopped)
+    assert result.error.exit_code == 50
+    accounts = f"select array_agg(id order by id) from {pipeline.schema('app')}.accounts"
+    assert target.value(f"{accounts} where id > 7000") == [7001]
+    target.execute(f"alter table {pipeline.schema('app')}.accounts drop column club")
+    with control(pipeline) as connection:
+        decide(connection, source.name, "retry")
+    assert pipeline.replay().error is None
+    assert_equal(pipeline)

@@ -1,0 +1,94 @@
+"""The program: its exit codes, what it says, and a target that goes away."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pgrepl.advisory import take_lock
+from pgrepl.errors import PgreplError
+from pgrepl.replayer.job import ShardJobs
+from pgrepl.throwaway import Cluster
+from tests.support.backlog import control
+from tests.support.program import run_pgrepl, write_config
+
+
+@pytest.fixture
+def config(backlog, tmp_path):
+    logs = tmp_path / "events"
+    logs.mkdir()
+    more = (
+        '[spark]\nmaster = "local[2]"\n[spark.conf]\n'
+        f'"spark.eventLog.enabled" = "true"\n"spark.eventLog.dir" = "file://{logs}"\n'
+        '"spark.eventLog.compress" = "false"\n"spark.eventLog.rolling.enabled" = "false"\n'
+    )
+    dsn = backlog.target.dsn(password="s3cret-of-the-target")
+    return write_config(
+        tmp_path / "pgrepl.toml", dsn, {backlog.source.name: backlog.source.dsn()}, more
+    )
+
+
+def test_program_applies_the_spool_and_no_secret_is_in_sparks_log(backlog, config):
+    done = run_pgrepl("replay", "--once", "--json", "--config", config)
+    assert done.returncode == 0, done.stderr
+    (report,) = json.loads(done.stdout)
+    assert report["source"] == "backlog"
+    assert report["parked"] == []
+    assert report["error"] is None
+    assert backlog.differences() == []
+    (log,) = [path for path in (config.parent / "events").rglob("*") if path.is_file()]
+    events = log.read_text(encoding="utf-8")
+    assert "backlog 0/" in events
+    assert "shards 0,1,2,3" in events
+    assert "s3cret" not in events + done.stderr + done.stdout
+    again = run_pgrepl("replay", "--once", "--config", config)
+    assert again.returncode == 0, again.stderr
+    # With nothing to do Spark does not even start.
+    assert "starting Spark" not in again.stderr
+    assert "0 changes in 0 batches" in again.stdout
+
+
+def test_second_replayer_exits_75(backlog, config):
+    with control(backlog) as connection:
+        take_lock(connection, "replay")
+        done = run_pgrepl("replay", "--once", "--config", config)
+    assert done.returncode == 75, done.stderr
+
+
+def test_parked_table_is_exit_code_50(backlog, config):
+    backlog.target.execute(f"delete from {backlog.schema()}.b where id = 21")
+    backlog.replay()
+    done = run_pgrepl("replay", "--once", "--config", config)
+    assert done.returncode == 50, done.stderr
+    assert "tables are parked: backlog: public.b" in done.stderr
+
+
+def test_damaged_spool_is_exit_code_40(backlog, config):
+    backlog.target.execute("delete from replication.raw_messages where seq = 2")
+    backlog.target.execute("delete from replication.raw_messages where seq = 1 and part = 0")
+    done = run_pgrepl("replay", "--once", "--config", config)
+    assert done.returncode == 40, done.stderr
+    assert "the spool is damaged: segment 1 has 3 rows, 4 were written" in done.stderr
+
+
+@pytest.mark.parametrize("consistency", ["shard", "batch"])
+def test_target_that_crashes_between_tasks_and_their_end(backlog, monkeypatch, consistency):
+    real = ShardJobs.run
+    restarts: list[Cluster] = []
+
+    def run(jobs, tasks):
+        results = real(jobs, tasks)
+        if not restarts:
+            # What was staged in unlogged tables is gone after this.
+            restarts.append(backlog.target.cluster)
+            backlog.target.cluster.restart("immediate")
+        return results
+
+    monkeypatch.setattr(ShardJobs, "run", run)
+    with pytest.raises(PgreplError):
+        backlog.replay(consistency=consistency)
+    result = backlog.replay(consistency=consistency)
+    assert result.error is None
+    assert backlog.parked() == []
+    assert backlog.differences() == []

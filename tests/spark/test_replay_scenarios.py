@@ -1,0 +1,125 @@
+"""Every kind of change on every kind of table arrives, however the spool is cut into batches."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.replayer import ReplaySettings
+from tests.support.database import Database
+from tests.support.pipeline import IN_PIECES, Pipeline, clone
+from tests.support.replaying import checksums
+from tests.support.scenarios import SCENARIOS
+from tests.support.table_scenarios import TABLE_SCENARIOS
+from tests.support.type_scenarios import TYPE_SCENARIOS
+
+ALL = {**SCENARIOS, **TABLE_SCENARIOS, **TYPE_SCENARIOS}
+
+EXTENSIONS = [
+    "create extension citext",
+    "create extension ltree",
+    "create extension btree_gist",
+]
+
+#: Options of section [replay], and how the replayer cuts.
+MODES = {
+    "shard": ({"consistency": "shard"}, ReplaySettings()),
+    "shard_small": ({"consistency": "shard"}, ReplaySettings(batch_changes=80, chunk_bytes=3000)),
+    "batch": ({"consistency": "batch"}, ReplaySettings()),
+    "batch_small": ({"consistency": "batch"}, ReplaySettings(batch_changes=80, chunk_bytes=3000)),
+}
+
+
+def run_in_schema(database: Database, schema: str, statements: list[str]) -> None:
+    with psycopg.connect(database.dsn(), autocommit=True) as connection:
+        connection.execute(SQL("set search_path = {}").format(Identifier(schema)))
+        for statement in filter(None, statements):
+            connection.execute(statement.encode())
+
+
+@pytest.fixture(scope="module")
+def received(one_spark_session, source_cluster, target_cluster):  # noqa: ARG001
+    """Have all scenarios copied, changed and received; nobody has replayed them."""
+    source = Database(source_cluster, "scenarios")
+    target = Database(target_cluster, "scenarios_target")
+    for database in (source, target):
+        database.cluster.create_database(database.name)
+    try:
+        source.execute(*EXTENSIONS, "create extension hstore")
+        target.execute(
+            *EXTENSIONS, "create schema extensions", "create extension hstore schema extensions"
+        )
+        for name, scenario in ALL.items():
+            with source.connect() as connection:
+                connection.execute(SQL("create schema {}").format(Identifier(name)))
+            run_in_schema(source, name, [scenario.setup])
+        pipeline = Pipeline(source, target)
+        pipeline.copy()
+        for name, scenario in ALL.items():
+            run_in_schema(target, pipeline.schema(name), [scenario.target])
+            run_in_schema(source, name, list(scenario.changes))
+        pipeline.receive(IN_PIECES)
+        yield pipeline
+    finally:
+        source.drop()
+        target.drop()
+
+
+@pytest.fixture(scope="module", params=MODES)
+def replayed(received, request):
+    options, settings = MODES[request.param]
+    target = clone(received.target, f"scenarios_{request.param}")
+    try:
+        pipeline = Pipeline(received.source, target, options)
+        yield pipeline, pipeline.replay(settings)
+    finally:
+        # The origin belongs to the database that was cloned.
+        target.execute("delete from replication.source")
+        target.drop()
+
+
+def contents(database, schema, columns):
+    if columns == "*":
+        return checksums(database, schema)
+    return sorted(database.rows(f'select {columns} from "{schema}".t'), key=repr)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_target_is_the_source(replayed, name):
+    pipeline, _ = replayed
+    parked = pipeline.target.rows(
+        f"select table_name, reason from replication.parked_table where schema_name = $${name}$$"
+    )
+    assert parked == []
+    columns = ALL[name].columns
+    here = contents(pipeline.target, pipeline.schema(name), columns)
+    assert here == contents(pipeline.source, name, columns)
+
+
+def test_nothing_is_left_over(replayed):
+    pipeline, result = replayed
+    assert result.error is None
+    assert pipeline.spool_count() == 0
+    assert pipeline.target.rows("select table_name from replication.conflict") == []
+    assert (
+        pipeline.target.rows(
+            "select relname from pg_class where relnamespace = 'replication'::regnamespace"
+            " and relname like 'stage%'"
+        )
+        == []
+    )
+
+
+def test_what_only_the_target_has_stays(replayed):
+    pipeline, _ = replayed
+    schema = pipeline.schema("more_columns_on_the_target")
+    found = pipeline.target.rows(f"select id, added, stamp from {schema}.t order by id")
+    assert found == [
+        (1, 1, "here"),
+        (3, 3, "here"),
+        (4, 4, "here"),
+        (6, 6, "here"),
+        (10, 7, "here"),
+        (20, 2, "here"),
+    ]

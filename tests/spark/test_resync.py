@@ -1,0 +1,150 @@
+"""Tables copied again while the source is written to and the target follows."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgrepl.basebackup import ResyncOptions, resync_tables
+from pgrepl.errors import AlreadyRunning, SourceUnavailable, TargetError, UsageError
+from pgrepl.naming import TableSelection
+from tests.support.copying import Recorder, copy, make_config, slot_of
+from tests.support.killing import write_copy_config
+from tests.support.program import run_pgrepl
+from tests.support.replaying import checksums, replay_slot
+from tests.support.workload import make_tables, writers
+
+pytestmark = pytest.mark.usefixtures("one_spark_session")
+
+
+def resync(target, source, *tables: str, watcher: Recorder | None = None, wait_s: int = 30) -> Any:
+    config = make_config(target, source)
+    options = ResyncOptions(tables=TableSelection.of(tables), wait_s=wait_s)
+    return resync_tables(config, config.sources[source.name], options, watcher or Recorder())
+
+
+def states(target) -> dict[str, tuple[str, bool]]:
+    return {
+        name: (state, is_parked)
+        for name, state, is_parked in target.rows(
+            "select t.table_name, t.state, p.source_id is not null from replication.source_table t"
+            " left join replication.parked_table p using (source_id, schema_name, table_name)"
+        )
+    }
+
+
+def test_tables_copied_again_and_the_stream_together_are_the_source(source, target):
+    make_tables(source)
+    with writers(source):
+        copy(target, source)
+        there = f"{source.name}_app"
+        # Everything that can be wrong with a table; history refers to accounts.
+        with target.connect() as connection:
+            connection.execute("set session_replication_role = replica")
+            connection.execute(f"delete from {there}.accounts where id % 3 = 0".encode())
+            connection.execute(f"update {there}.accounts set note = 'bad'".encode())
+            connection.execute(f"insert into {there}.moves values (-1, 0, 'extra')".encode())
+        target.execute(
+            "update replication.source_table set resync_reason = 'lost'"
+            " where table_name = 'moves_0'"
+        )
+        report = resync(target, source, "app.accounts", "app.moves")
+    assert {table.table_name for table in report.tables} == {"accounts", "moves_0", "moves_1"}
+    found = states(target)
+    assert found["accounts"] == found["moves_0"] == ("ready", True)
+    assert found["history"] == ("ready", False)
+    reasons = dict(target.rows("select table_name, reason from replication.parked_table"))
+    assert reasons["moves_0"] == "resync: lost"
+    assert target.value("select bool_and(resync_reason is null) from replication.source_table")
+    assert target.value("select count(*) from replication.copy_part") == 0
+    # The one rule decides what of the stream each copy holds already.
+    assert replay_slot(source, target, slot_of(source), {"app": there}) > 0
+    assert checksums(target, there) == checksums(source, "app")
+
+
+def test_tables_are_parked_before_the_snapshot_is_taken(source, target):
+    make_tables(source)
+    copy(target, source)
+    seen = []
+    watcher = Recorder({"data": lambda: seen.append(states(target)["accounts"])})
+    resync(target, source, "app.accounts", watcher=watcher)
+    assert seen == [("copying", True)]
+
+
+def test_batch_of_replay_that_began_before_is_waited_for(source, target):
+    make_tables(source)
+    copy(target, source)
+    with psycopg.connect(target.dsn(application_name="pgrepl-replay")) as replay:
+        replay.execute("select 1")
+        with pytest.raises(TargetError, match="replay is at work"):
+            resync(target, source, "app.accounts", wait_s=1)
+    assert states(target)["accounts"] == ("copying", True)
+    resync(target, source, "app.accounts")
+    assert states(target)["accounts"] == ("ready", True)
+
+
+def test_open_transaction_of_the_source_is_waited_for_and_named(source, target):
+    make_tables(source)
+    copy(target, source)
+    with source.connect() as writer:
+        writer.execute("begin; update app.moves set note = 'open' where id = 1")
+        with pytest.raises(SourceUnavailable, match=f"pid {writer.info.backend_pid}"):
+            resync(target, source, "app.accounts", wait_s=1)
+
+
+@pytest.mark.parametrize("place", ["resync.parked", "basebackup.copy_planned", "resync.copied"])
+def test_killed_resync_is_begun_anew_by_the_same_command(source, target, tmp_path, place):
+    make_tables(source)
+    copy(target, source)
+    config = write_copy_config(tmp_path, source, target)
+    command = ("resync", source.name, "app.accounts", "--config", config)
+    killed = run_pgrepl(*command, env={"PGREPL_FAILPOINT": f"{place}:kill"})
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert states(target)["accounts"][1]
+    resync(target, source, "app.accounts")
+    assert states(target)["accounts"] == ("ready", True)
+    there = f"{source.name}_app"
+    assert checksums(target, there) == checksums(source, "app")
+
+
+def test_table_that_has_no_copy_is_refused(source, target):
+    make_tables(source)
+    copy(target, source)
+    source.execute("create table app.newer (id int primary key)")
+    with pytest.raises(TargetError, match=r"no copy of app\.newer"):
+        resync(target, source, "app.newer")
+
+
+def test_copy_with_other_columns_is_refused_before_anything_changes(source, target):
+    make_tables(source)
+    copy(target, source)
+    source.execute("alter table app.accounts add column more int")
+    with pytest.raises(TargetError, match="has other columns"):
+        resync(target, source, "app.accounts")
+    assert states(target)["accounts"] == ("ready", False)
+
+
+def test_unknown_table_is_a_usage_error_and_a_running_copy_is_not_disturbed(source, target):
+    make_tables(source)
+    copy(target, source)
+    with pytest.raises(UsageError):
+        resync(target, source, "app.nobody")
+    again = Recorder({"data": lambda: resync(target, source, "app.moves")})
+    with pytest.raises(AlreadyRunning):
+        resync(target, source, "app.accounts", watcher=again)
+
+
+def test_program_lets_the_tables_go_on(source, target, tmp_path):
+    make_tables(source)
+    copy(target, source)
+    config = write_copy_config(tmp_path, source, target)
+    done = run_pgrepl("resync", source.name, "app.accounts", "--json", "--config", config)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["tables"][0]["rows"] == 2000
+    assert [table["changes"] for table in report["tables"]] == [0]
+    assert not target.rows("select from replication.parked_table")

@@ -1,0 +1,100 @@
+"""The whole way of a change in the test's own process: copy, receive, replay, compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pgrepl.config import Config
+from pgrepl.ddl import CapturedDdl, DdlApplier
+from pgrepl.errors import DdlStopped
+from pgrepl.postgres import Connection
+from pgrepl.receiver import Receiver, ReceiverSettings
+from pgrepl.replayer import Replayer, ReplaySettings, SourceResult
+from tests.support.copying import copy, make_config
+from tests.support.database import Database
+from tests.support.replaying import checksums
+
+#: Each transaction is a segment of its own, each change a row of it.
+IN_PIECES = ReceiverSettings(segment_bytes=1)
+
+#: Tests do not wait for backoffs.
+QUICK = ReplaySettings(backoff_s=0.01, backoff_limit_s=0.05, lock_timeout_s=0.3)
+
+
+class NoDdl:
+    """Stands where captured DDL would be applied: none is expected."""
+
+    def apply(self, _connection: Connection, event: CapturedDdl) -> None:
+        raise DdlStopped(f"captured DDL at {event.commit_lsn}")
+
+    def record_stop(
+        self, _connection: Connection, _event: CapturedDdl, _stopped: DdlStopped
+    ) -> None:
+        raise AssertionError("no test lets DDL stop")
+
+
+@dataclass
+class Pipeline:
+    """One source and its target; ``options`` are those of section ``[replay]``."""
+
+    source: Database
+    target: Database
+    options: dict[str, Any] = field(default_factory=dict)
+    #: Applies captured DDL, where some is expected.
+    ddl: DdlApplier | None = None
+
+    @property
+    def config(self) -> Config:
+        config = make_config(self.target, self.source)
+        return replace(config, replay=replace(config.replay, **self.options))
+
+    def copy(self) -> None:
+        copy(self.target, self.source)
+
+    def receive(self, settings: ReceiverSettings | None = None) -> None:
+        config = self.config
+        Receiver(config, config.sources[self.source.name], settings=settings).run(once=True)
+
+    def replay(self, settings: ReplaySettings = QUICK, **options: Any) -> SourceResult:
+        """Replay what is spooled, and return what came of it."""
+        config = self.config
+        config = replace(config, replay=replace(config.replay, **options))
+        (result,) = Replayer(config, self.ddl or NoDdl(), settings).run(once=True)
+        return result
+
+    def apply(self, settings: ReplaySettings = QUICK, **options: Any) -> None:
+        """Receive and replay all there is, and insist that nothing went wrong."""
+        self.receive()
+        result = self.replay(settings, **options)
+        assert result.error is None
+        assert result.parked == []
+
+    def schema(self, schema: str = "public") -> str:
+        """Return the name of a schema on the target."""
+        return f"{self.source.name}_{schema}"
+
+    def differences(self, schema: str = "public") -> list[str]:
+        """Return the tables whose rows differ."""
+        here, there = checksums(self.target, self.schema(schema)), checksums(self.source, schema)
+        assert here.keys() == there.keys()
+        return [name for name in there if here[name] != there[name]]
+
+    def parked(self) -> Sequence[tuple[str, str]]:
+        """Return the parked tables and why they are."""
+        return [
+            (table, reason)
+            for table, reason in self.target.rows(
+                "select table_name::text, reason from replication.parked_table order by 1"
+            )
+        ]
+
+    def spool_count(self) -> int:
+        return int(self.target.value("select count(*) from replication.raw_messages"))
+
+
+def clone(database: Database, name: str) -> Database:
+    """Copy a database that nobody is connected to."""
+    database.cluster.create_database(name, template=database.name)
+    return Database(database.cluster, name)

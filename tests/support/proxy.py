@@ -1,0 +1,147 @@
+"""A TCP proxy before a server that cuts, resets or silences its connections.
+
+It leads to the server's Unix socket, where nobody is asked for a password.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from psycopg.conninfo import make_conninfo
+
+from tests.support.database import Database
+
+_HOST = "127.0.0.1"
+
+
+class Proxy:
+    """A context manager; ``dsn`` leads through it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        cluster = database.cluster
+        self._upstream = str(cluster.socket_dir / f".s.PGSQL.{cluster.port}")
+        self._listener = socket.create_server((_HOST, 0))
+        self._lock = threading.Lock()
+        self._pairs: list[_Pair] = []
+        self._cut_after: int | None = None
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+        self.cut()
+
+    @property
+    def dsn(self) -> str:
+        """The conninfo of the database through the proxy."""
+        port = self._listener.getsockname()[1]
+        return make_conninfo(self._database.dsn(host=_HOST), port=port)
+
+    def cut(self) -> None:
+        """Close every connection in good order, as a server that goes away does."""
+        for pair in self._take_pairs():
+            pair.close()
+
+    def reset(self) -> None:
+        """Reset every connection, as a firewall does."""
+        for pair in self._take_pairs():
+            pair.close(is_reset=True)
+
+    def freeze(self) -> None:
+        """Let nothing through on the connections there are; neither side hears of it."""
+        with self._lock:
+            for pair in self._pairs:
+                pair.gate.clear()
+
+    def thaw(self) -> None:
+        """Let everything through again."""
+        with self._lock:
+            for pair in self._pairs:
+                pair.gate.set()
+
+    def cut_after(self, byte_count: int) -> None:
+        """Reset the first connection through which the server sends, or gets, so many bytes."""
+        self._cut_after = byte_count
+
+    def _take_pairs(self) -> list[_Pair]:
+        with self._lock:
+            taken, self._pairs = self._pairs, []
+        return taken
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                server.connect(self._upstream)
+            except OSError:
+                client.close()
+                continue
+            pair = _Pair(self, client, server)
+            with self._lock:
+                self._pairs.append(pair)
+            pair.start()
+
+    def count(self, pair: _Pair, byte_count: int) -> None:
+        """Hear that a pair has carried so many bytes one way."""
+        if self._cut_after is not None and byte_count > self._cut_after:
+            self._cut_after = None
+            pair.close(is_reset=True)
+
+
+class _Pair:
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._server = server
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def start(self) -> None:
+        for source, sink in ((self._client, self._server), (self._server, self._client)):
+            threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def close(self, *, is_reset: bool = False) -> None:
+        if is_reset:
+            with suppress(OSError):
+                linger = struct.pack("ii", 1, 0)
+                self._client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.gate.set()
+        with suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):
+            # A socket that a thread still reads from is not closed; this ends the reading, and the
+            # client hears nothing of it before the reset.
+            self._client.shutdown(socket.SHUT_RD if is_reset else socket.SHUT_RDWR)
+        self._server.close()
+        self._client.close()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        carried = 0
+        with suppress(OSError):
+            while data := source.recv(65536):
+                self.gate.wait()
+                sink.sendall(data)
+                carried += len(data)
+                self._proxy.count(self, carried)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)

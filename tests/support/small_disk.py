@@ -1,0 +1,69 @@
+"""A disk that is soon full: a small file system in memory, as a tablespace of a cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier, Literal
+
+from pgrepl.throwaway import Cluster
+from pgrepl.throwaway.unprivileged import server_account
+from tests.support.database import Database
+
+
+@contextmanager
+def database_on_small_disk(cluster: Cluster, megabytes: int) -> Iterator[tuple[Database, Path]]:
+    """Yield a database whose tables share a small disk, and the folder of that disk.
+
+    WAL stays elsewhere, so that the server survives. Mounting takes root.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk takes root")
+    folder = Path(tempfile.mkdtemp(prefix=f"pgrepl-disk-{os.getpid()}-", dir="/tmp"))
+    folder.chmod(0o755)
+    options = f"size={megabytes}m,mode=0755"
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, check=False
+    )
+    if done.returncode != 0:
+        folder.rmdir()
+        pytest.skip("mounting is not allowed here")
+    name = folder.name.replace("-", "_")
+    place = folder / "space"
+    place.mkdir(mode=0o700)
+    server_account().own(place)
+    try:
+        with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
+            connection.execute(
+                SQL("create tablespace {} location {}").format(
+                    Identifier(name), Literal(str(place))
+                )
+            )
+            connection.execute(SQL("create database {0} tablespace {0}").format(Identifier(name)))
+            database = Database(cluster, name)
+            yield database, place
+            database.drop()
+            connection.execute(SQL("drop tablespace {}").format(Identifier(name)))
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+        folder.rmdir()
+
+
+@contextmanager
+def filled(place: Path, spare_bytes: int) -> Iterator[None]:
+    """Leave so little of the disk, until the block ends."""
+    stat = os.statvfs(place)
+    ballast = place / "ballast"
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, stat.f_bavail * stat.f_frsize - spare_bytes)
+    try:
+        yield
+    finally:
+        ballast.unlink()
