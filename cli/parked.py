@@ -94,8 +94,8 @@ def retry(
     Works while pgrepl replay runs. Exits 50 when it still cannot be applied.
     """
     from pgrepl.replayer.parked import find_parked, retry_table
+    from pgrepl.replayer.session import open_session
     from pgrepl.replayer.settings import ReplaySettings
-    from pgrepl.replayer.shard import open_session
 
     config = invocation.load_config()
     settings = ReplaySettings()

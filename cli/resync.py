@@ -81,8 +81,8 @@ def resync(
 def _go_on(config: Config, source: str, names: list[str]) -> dict[str, int]:
     """Apply what waited for the tables meanwhile, and let them go on."""
     from pgrepl.replayer.parked import find_parked, retry_table
+    from pgrepl.replayer.session import open_session
     from pgrepl.replayer.settings import ReplaySettings
-    from pgrepl.replayer.shard import open_session
 
     settings = ReplaySettings()
     target = config.target.endpoint

@@ -14,6 +14,7 @@ from pgrepl.postgres import Connection
 from pgrepl.replayer.changes import TableChanges
 from pgrepl.replayer.fold import MultisetNet, fold, fold_multiset
 from pgrepl.replayer.layout import ColumnMissing
+from pgrepl.replayer.lines import INSERT
 from pgrepl.replayer.merge import Conflict, Outcome, merge
 from pgrepl.replayer.shape import Shape
 from pgrepl.replayer.stage import (
@@ -140,4 +141,4 @@ def _told(shape: Shape | None) -> Iterator[None]:
 
 
 def _is_insert_only(changes: TableChanges) -> bool:
-    return all(run.is_insert_only() for run in changes.runs)
+    return all(run.actions == {INSERT} for run in changes.runs)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from pgrepl.replayer.layout import Change, ColumnMissing, Layout
 from pgrepl.replayer.lines import (
@@ -42,9 +43,10 @@ class Run:
     layout: Layout
     changes: Sequence[Change]
 
-    def is_insert_only(self) -> bool:
-        """Whether no row is changed or deleted."""
-        return all(change[0] == INSERT for change in self.changes)
+    @property
+    def actions(self) -> set[bytes]:
+        """What happens in it, each once."""
+        return set(map(itemgetter(0), self.changes))
 
 
 @dataclass(slots=True)
@@ -65,19 +67,19 @@ class TableChanges:
     _identity: _Columns = ()
     _has_text_numbers: bool = False
 
-    def find(self, text: bytes) -> list[Change]:
+    def find(self, text: bytes) -> Sequence[Change]:
         """Return the changes of this table that its latest layout finds in a payload."""
-        return [] if self._latest is None else _find_all(self._latest, text)
+        return [] if self._latest is None else _read_all(self._latest, text)
 
     def learn(self, line: bytes) -> None:
         """Expect lines like this one."""
         with suppress(ColumnMissing):
             self._latest = self._layout_of(line)
 
-    def add_found(self, changes: Sequence[Change], text: bytes) -> None:
-        """Add changes that ``find`` has found there."""
+    def add_found(self, changes: Sequence[Change]) -> None:
+        """Add changes that ``find`` has found."""
         if self._latest is not None and changes:
-            self._add(self._latest, _for_copy(self._latest, changes, text))
+            self._add(self._latest, changes)
 
     def take_lines(self, lines: Sequence[bytes]) -> None:
         """Read lines of this table, nulls marked.
@@ -92,10 +94,9 @@ class TableChanges:
             self.problem = ColumnMissing("the target has no such table")
             self.count += len(lines)
             return
-        text = b"\n".join(lines)
-        changes = self.find(text)
+        changes = self.find(b"\n".join(lines))
         if len(changes) == len(lines):
-            self.add_found(changes, text)
+            self.add_found(changes)
             return
         try:
             self._take_mixed(lines)
@@ -127,21 +128,20 @@ class TableChanges:
     ) -> list[tuple[Layout, Change]]:
         """Read lines that are likely to have one layout, or else one by one."""
         layout = self._by_signature.get(signature) or self._layout_of(lines[0])
-        text = b"\n".join(lines)
-        changes = _find_all(layout, text)
+        changes = _read_all(layout, b"\n".join(lines))
         if len(changes) == len(lines):
             self._by_signature[signature] = layout
-            return [(layout, change) for change in _for_copy(layout, changes, text)]
+            return [(layout, change) for change in changes]
         return [self._read_line(line) for line in lines]
 
     def _read_line(self, line: bytes) -> tuple[Layout, Change]:
         layout = self._layout_of(line)
-        changes = _find_all(layout, line)
+        changes = _read_all(layout, line)
         if len(changes) != 1:
             if _is_whole(line):
                 raise ColumnMissing("a column of the target's table has another type")
             raise unreadable("a change cannot be read")
-        return layout, _for_copy(layout, changes, line)[0]
+        return layout, changes[0]
 
     def _layout_of(self, line: bytes) -> Layout:
         """Return the layout of a line; what it does not say itself is as in the line before."""
@@ -197,15 +197,13 @@ def _is_whole(line: bytes) -> bool:
     return isinstance(change, dict) and change.get("action") in ("I", "U", "D")
 
 
-def _find_all(layout: Layout, text: bytes) -> list[Change]:
-    return layout.find_all(text, has_escapes=_ESCAPE.search(text) is not None)
-
-
-def _for_copy(layout: Layout, changes: Sequence[Change], text: bytes) -> Sequence[Change]:
-    """Make the values of changes what COPY takes; nearly always they are."""
+def _read_all(layout: Layout, text: bytes) -> Sequence[Change]:
+    """Return the changes of a layout, their values as COPY takes them; nearly always they are."""
+    has_escapes = _ESCAPE.search(text) is not None
+    changes = layout.find_all(text, has_escapes=has_escapes)
     if layout.hex_places:
         changes = [_with_hex(change, layout.hex_places) for change in changes]
-    if UNICODE_ESCAPE in text:
+    if has_escapes and UNICODE_ESCAPE in text:
         changes = [tuple(map(copy_value, change)) for change in changes]
     return changes
 

@@ -10,7 +10,7 @@ A table without a key is a multiset: each distinct row has a count of how many c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pgrepl.replayer.changes import Run
@@ -80,7 +80,8 @@ def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through
         is_full = layout.is_full
         old_of = layout.old_key(key)
         new_of = layout.new_key(key) if layout.columns else None
-        for change in run.changes:
+        latest = _latest(run, old_of, new_of) if is_full and old_of and new_of else None
+        for change in run.changes if latest is None else latest.values():
             action = change[0]
             if action == INSERT and new_of is not None:
                 new = new_of(change)
@@ -110,6 +111,21 @@ def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through
             else:
                 raise unreadable("a change of an unknown kind")
     return KeyedNet(key, rows, gone)
+
+
+def _latest(
+    run: Run, old_of: Callable[[Change], Key], new_of: Callable[[Change], Key]
+) -> dict[Key, Change] | None:
+    """Return the last change of each row, when all are updates that leave the key alone.
+
+    Each of them has the whole row, so that those before it do not matter.
+    """
+    if run.actions != {UPDATE}:
+        return None
+    keys = list(map(new_of, run.changes))
+    if keys != list(map(old_of, run.changes)):
+        return None
+    return dict(zip(keys, run.changes, strict=True))
 
 
 def _move(rows: dict[Key, RowState], old: Key, new: Key, moved: RowState) -> None:

@@ -30,8 +30,9 @@ from pgrepl.replayer.progress import (
     read_positions,
 )
 from pgrepl.replayer.serial import SerialTransaction
+from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard import ShardResult, TableStopped, open_session
+from pgrepl.replayer.shard import ShardResult, TableStopped
 from pgrepl.replayer.whole import drop_stages, merge_batch, stage_prefix
 from pgrepl.replayer.work import SourceWork, Work, shard_tasks
 from pgrepl.source_state import find_source

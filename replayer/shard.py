@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from uuid import uuid4
 
 import psycopg
-from psycopg.sql import SQL, Literal
 
 from pgrepl.config import OnConflict, OnError
 from pgrepl.dsn import Endpoint
@@ -20,11 +20,12 @@ from pgrepl.errors import DdlError, PgreplError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.naming import shown_name
-from pgrepl.postgres import Connection, connect
+from pgrepl.postgres import Connection
 from pgrepl.replayer.apply import TableFailed, apply_changes, stage_changes
 from pgrepl.replayer.chunk import Chunk, read_chunks
 from pgrepl.replayer.park import add_parts, count_conflict, note_unknown, park
 from pgrepl.replayer.progress import Fenced, move
+from pgrepl.replayer.session import lend_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.spooled import PartKey
 from pgrepl.replayer.stage import Stage
@@ -38,12 +39,9 @@ __all__ = [
     "ShardTask",
     "StagedTable",
     "TableStopped",
-    "open_session",
     "run_shard",
     "stop_at",
 ]
-
-_STAGE = "replay"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,20 +123,6 @@ def run_shard(task: ShardTask) -> ShardResult | PgreplError:
     raise AssertionError("there is at least one attempt")
 
 
-def open_session(target: Endpoint, settings: ReplaySettings) -> Connection:
-    """Open a session that applies changes: triggers and foreign keys stay quiet."""
-    connection = connect(target, _STAGE)
-    try:
-        connection.execute("set session_replication_role = replica")
-        connection.execute(
-            SQL("set lock_timeout = {}").format(Literal(int(settings.lock_timeout_s * 1000)))
-        )
-    except psycopg.Error as exc:
-        connection.close()
-        raise translate(exc, target, "cannot prepare the session") from exc
-    return connection
-
-
 class TableStopped(DdlError):
     """A table cannot be applied, and that is to stop everything: ``on_error = "stop"``."""
 
@@ -166,7 +150,7 @@ def _attempt(
     task: ShardTask, work: Callable[[Connection, ShardTask, ShardResult], None]
 ) -> ShardResult:
     result = ShardResult(source_id=task.source_id, shard=task.shard)
-    with closing(open_session(task.target, task.settings)) as connection:
+    with lend_session(task.target, task.settings) as connection:
         with connection.transaction():
             work(connection, task, result)
             reach("replayer.before_commit")
@@ -237,6 +221,7 @@ def _chunks(connection: Connection, task: ShardTask, tables: Tables) -> Iterator
 @contextmanager
 def _no_collector() -> Iterator[None]:
     """Leave a chunk's many small objects to no collector: it took twice the time of the rest."""
+    _freeze()
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -244,3 +229,9 @@ def _no_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@cache
+def _freeze() -> None:
+    """Keep what was imported from the collector, which Spark runs after every task: for 30 ms."""
+    gc.freeze()

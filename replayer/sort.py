@@ -50,7 +50,7 @@ class Sorter:
             found = [table.find(text) for table in known]
             if sum(map(len, found)) == change_count:
                 for table, changes in zip(known, found, strict=True):
-                    table.add_found(changes, text)
+                    table.add_found(changes)
                 return
         self._take_lines(text.split(b"\n"), change_count, bucket)
 

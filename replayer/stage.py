@@ -16,7 +16,7 @@ from psycopg.sql import SQL, Composable, Identifier
 from pgrepl.postgres import Connection
 from pgrepl.replayer.changes import Run
 from pgrepl.replayer.fold import KeyedNet, MultisetNet, RowState
-from pgrepl.replayer.layout import Key
+from pgrepl.replayer.layout import Key, Layout
 from pgrepl.replayer.lines import NULL
 from pgrepl.replayer.shape import Shape
 
@@ -50,7 +50,8 @@ class Stage:
 def copy_inserts(connection: Connection, shape: Shape, runs: Sequence[Run]) -> None:
     """Write new rows straight into the table."""
     for run in runs:
-        rows = [b"\t".join(values) for values in map(run.layout.values, run.changes)]
+        end = len(run.layout.columns) + 1
+        rows = [b"\t".join(change[1:end]) for change in run.changes]
         _copy(connection, shape.identifier, map(Identifier, run.layout.columns), rows)
 
 
@@ -126,28 +127,37 @@ class _KeyedWriter:
 
     def rows(self) -> list[bytes]:
         carried = self._shape.carried
-        no_key = b"\t".join([b"", *[NULL] * len(self._net.key)]) if self.has_old_keys else b""
         counts: Counter[tuple[str, int]] = Counter()
-        #: What stands before the row, by kind and columns.
-        heads: dict[tuple[str, tuple[str, ...]], bytes] = {}
         rows: list[bytes] = []
+        # Nearly all rows come in long runs that differ in their values only.
+        latest: tuple[str, Layout] | None = None
         for key, state in self._net.rows.items():
-            columns, values = _last_state(state, carried, self._net.key, key)
-            origin = state.origin
+            origin, layout, change = state.origin, state.layout, state.change
             op = "I" if origin is None else "U" if origin == key else "M"
-            head = heads.get((op, columns))
-            if head is None:
+            if (op, layout) != latest or state.older or op == "M":
+                columns, values = _last_state(state, carried, self._net.key, key)
                 group = self.groups.setdefault(columns, len(self.groups))
-                head = heads[op, columns] = b"%b\t%d" % (op.encode(), group)
-            counts[op, self.groups[columns]] += 1
-            old = b"\t" + _key_text(origin) if op == "M" else no_key
-            rows.append(b"%b%b\t%b" % (head, old, b"\t".join(values)))
+                head = self._head(op, group, origin)
+                is_plain = columns is carried and not state.older and op != "M"
+                latest = (op, layout) if is_plain else None
+                end = len(columns) + 1
+            else:
+                values = change[1:end]
+            counts[op, group] += 1
+            rows.append(head + b"\t".join(values))
         empty = b"\t".join([NULL] * len(carried))
         rows += [b"D\t0\t%b\t%b" % (_key_text(key), empty) for key in self._net.gone]
         if self._net.gone:
             counts["D", 0] = len(self._net.gone)
         self.counts = dict(counts)
         return rows
+
+    def _head(self, op: str, group: int, origin: Key | None) -> bytes:
+        """Return what stands before the row itself."""
+        head = [op.encode(), b"%d" % group]
+        if self.has_old_keys:
+            head += _key_values(origin) if op == "M" else [NULL] * len(self._net.key)
+        return b"\t".join([*head, b""])
 
 
 def _last_state(

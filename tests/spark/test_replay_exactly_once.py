@@ -9,7 +9,8 @@ from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.job import ShardJobs
 from pgrepl.replayer.progress import Fenced, finish
 from pgrepl.replayer.serial import SerialTransaction
-from pgrepl.replayer.shard import ShardResult, ShardTask, open_session, run_shard
+from pgrepl.replayer.session import open_session
+from pgrepl.replayer.shard import ShardResult, ShardTask, run_shard
 from pgrepl.replayer.whole import merge_batch, stage_prefix
 from tests.support.backlog import control, die_at, plan
 from tests.support.pipeline import QUICK, NoDdl

@@ -9,7 +9,8 @@ import pytest
 
 from pgrepl.errors import DdlError, PgreplError, SpoolError, TargetUnavailable
 from pgrepl.replayer.parked import list_parked, retry_table
-from pgrepl.replayer.shard import ShardResult, open_session, run_shard
+from pgrepl.replayer.session import open_session
+from pgrepl.replayer.shard import ShardResult, run_shard
 from tests.support.backlog import TABLES, control, plan
 from tests.support.pipeline import QUICK
 from tests.support.replaying import checksums

@@ -1,0 +1,66 @@
+"""Sessions on the target that apply changes: triggers and foreign keys stay quiet in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import psycopg
+from psycopg.sql import SQL, Literal
+
+from pgrepl.dsn import Endpoint
+from pgrepl.postgres import Connection, connect
+from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.sqlstate import translate
+
+__all__ = ["lend_session", "open_session"]
+
+_STAGE = "replay"
+
+#: What a session was opened for, and the session; one at most.
+_kept: dict[tuple[str, float], Connection] = {}
+
+
+def open_session(target: Endpoint, settings: ReplaySettings) -> Connection:
+    """Open a session."""
+    connection = connect(target, _STAGE)
+    # A statement on a stage means another table each time.
+    connection.prepare_threshold = None
+    try:
+        connection.execute("set session_replication_role = replica")
+        connection.execute(
+            SQL("set lock_timeout = {}").format(Literal(int(settings.lock_timeout_s * 1000)))
+        )
+    except psycopg.Error as exc:
+        connection.close()
+        raise translate(exc, target, "cannot prepare the session") from exc
+    return connection
+
+
+@contextmanager
+def lend_session(target: Endpoint, settings: ReplaySettings) -> Iterator[Connection]:
+    """Lend the session of this process, which is kept for the next task unless this one fails.
+
+    A new session costs both sides more than a small batch: its server process knows no catalogue.
+    """
+    purpose = target.dsn.text, settings.lock_timeout_s
+    connection = _take(purpose) or open_session(target, settings)
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
+    _kept[purpose] = connection
+
+
+def _take(purpose: tuple[str, float]) -> Connection | None:
+    """Return the kept session, if it is for this and alive."""
+    if not _kept:
+        return None
+    kept_for, connection = _kept.popitem()
+    if kept_for == purpose:
+        with suppress(psycopg.Error):
+            connection.execute("select")
+            return connection
+    connection.close()
+    return None
