@@ -33,7 +33,7 @@ import pytest
 from pgrepl.config import Config, ReplayConfig, SparkConfig
 from pgrepl.receiver import Notifier, Receiver
 from pgrepl.replayer import Replayer
-from pgrepl.replayer.job import ShardJobs
+from pgrepl.replayer.job import DAEMON, ShardJobs
 from pgrepl.spark import build_session
 from pgrepl.spark_background import SessionInBackground
 from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries
@@ -383,7 +383,7 @@ def main() -> None:
     parser.add_argument("--bindir", type=Path)
     arguments = parser.parse_args()
     logging.getLogger("pgrepl").setLevel(logging.ERROR)
-    session = build_session(SparkConfig(master="local[2]"), "pgrepl-bench")
+    session = build_session(SparkConfig(master="local[4]"), "pgrepl-bench", daemon=DAEMON)
     # One warm session for all rounds.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SessionInBackground, "stop", lambda _: None)

@@ -27,6 +27,7 @@ __all__ = ["build_session", "local_cores"]
 _SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 _SHELL = "pyspark-shell"
 _PYTHON = "spark.pyspark.python"
+_DAEMON = "spark.python.daemon.module"
 
 # "local", "local[4]", "local[*]", and with a number of failures behind a comma.
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?")
@@ -40,10 +41,11 @@ _DEFAULTS = {
 }
 
 
-def build_session(config: SparkConfig, app_name: str) -> SparkSession:
+def build_session(config: SparkConfig, app_name: str, *, daemon: str | None = None) -> SparkSession:
     """Start the session, or return the one that runs already.
 
-    ``[spark] conf`` overrides every default here.
+    ``[spark] conf`` overrides every default here. ``daemon`` is a module that stands in for Spark's
+    own on a local master: the executors of a cluster get our package only with the first task.
     """
     # Without this the workers run whatever "python3" is first on PATH, without what we depend on.
     # Spark reads it from the environment when the session is built, and from nowhere else: its own
@@ -61,6 +63,8 @@ def build_session(config: SparkConfig, app_name: str) -> SparkSession:
     log4j = resources.files("pgrepl").joinpath("log4j2.properties")
     java_options = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={log4j}"
     defaults = {"spark.driver.extraJavaOptions": java_options, **_DEFAULTS}
+    if daemon is not None and local_cores(config.master) is not None:
+        defaults[_DAEMON] = daemon
     builder = SparkSession.builder.master(config.master).appName(app_name)
     secret = config.secret_conf()
     for key, value in (defaults | dict(config.conf)).items():

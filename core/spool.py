@@ -27,6 +27,7 @@ from pgrepl.lsn import Lsn
 __all__ = [
     "CHANNEL",
     "DDL_TABLE",
+    "MORE",
     "PAYLOAD_LIMIT",
     "SERIAL_BUCKET",
     "SegmentKind",
@@ -46,6 +47,8 @@ DDL_TABLE = ("pgrepl", "ddl_log")
 
 #: ``NOTIFY`` goes here after each commit, the source's name with it.
 CHANNEL = "pgrepl_spool"
+#: Stands behind the source's name in a notification while the receiver has more at hand.
+MORE = " more"
 
 #: PostgreSQL holds no value of 1 GiB, and lz4 wants to have 1/255 more than that at hand.
 PAYLOAD_LIMIT = 1_069_000_000

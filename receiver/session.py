@@ -120,11 +120,15 @@ class Session:
         return count + len(frames)
 
     def _take(self, frames: list[memoryview]) -> None:
+        if frames:
+            self._writer.is_behind = True
         if self._assembler.take(frames):
             self._hand_over()
 
     def _take_keepalive(self, frame: memoryview) -> None:
         keepalive = decode_keepalive(frame)
+        # The source sends one when it has sent all there is and waits for more.
+        self._writer.is_behind = False
         self._assembler.take_wal_end(keepalive.wal_end)
         if keepalive.is_reply_requested:
             self._is_reply_due = True
@@ -226,6 +230,8 @@ class Session:
         is_hurried = self._wakeup.is_stopping
         deadline = time.monotonic() + (self._settings.stop_s if is_hurried else float("inf"))
         assembler, writer = self._assembler, self._writer
+        # Whatever the source has left is for the next receiver.
+        writer.is_behind = False
         assembler.flush()
         while assembler.ready:
             writer.put(assembler.ready.popleft())

@@ -28,7 +28,7 @@ from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.predecessor import is_alive
 from pgrepl.receiver.routes import TableName
 from pgrepl.source_state import SourceRow, find_source
-from pgrepl.spool import CHANNEL, SERIAL_BUCKET, SpoolPart
+from pgrepl.spool import CHANNEL, MORE, SERIAL_BUCKET, SpoolPart
 from pgrepl.sqlstate import translated
 
 __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
@@ -132,8 +132,11 @@ class SpoolSession:
                 (encoding,),
             ).fetchall()
 
-    def write(self, batch: Batch) -> None:
-        """Write a batch into the open transaction, and commit when it has a position."""
+    def write(self, batch: Batch, *, has_more: bool) -> None:
+        """Write a batch into the open transaction, and commit when it has a position.
+
+        ``has_more`` tells those who are notified that more is about to follow.
+        """
         with translated(self._endpoint, "cannot write to the spool"):
             if not self.is_in_transaction:
                 self._connection.execute("begin")
@@ -147,7 +150,7 @@ class SpoolSession:
                 reach("receiver.after_part")
                 return
             reach("receiver.before_commit")
-            self._commit(batch, batch.position)
+            self._commit(batch, batch.position, self.source.name + MORE * has_more)
             self.is_in_transaction = False
             reach("receiver.after_commit_before_feedback")
 
@@ -195,11 +198,9 @@ class SpoolSession:
                 (source_id, schema, table, bucket),
             )
 
-    def _commit(self, batch: Batch, position: Lsn) -> None:
+    def _commit(self, batch: Batch, position: Lsn, news: str) -> None:
         """Record the position and commit, in one round trip."""
-        notify = SQL("select pg_notify({}, {});").format(
-            Literal(CHANNEL), Literal(self.source.name)
-        )
+        notify = SQL("select pg_notify({}, {});").format(Literal(CHANNEL), Literal(news))
         statement = SQL(
             "insert into replication.receive_progress as p"
             " (source_id, last_seq, received_lsn, commit_at) values ({source}, {seq}, {lsn},"

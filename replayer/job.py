@@ -15,11 +15,14 @@ from pgrepl.spark import build_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JobFailed", "ShardJobs"]
+__all__ = ["DAEMON", "JobFailed", "ShardJobs"]
 
 logger = logging.getLogger(__name__)
 
 _APP_NAME = "pgrepl-replay"
+
+#: The module from which Spark's workers are forked.
+DAEMON = "pgrepl.replayer.daemon"
 
 
 class JobFailed(PgreplError):
@@ -74,7 +77,7 @@ class ShardJobs:
         if self._session is None:
             logger.info("starting Spark", extra={"master": self._config.master})
             try:
-                self._session = build_session(self._config, _APP_NAME)
+                self._session = build_session(self._config, _APP_NAME, daemon=DAEMON)
             except Exception as exc:
                 raise ConfigError(
                     f"Spark does not start on {self._config.master}",

@@ -19,7 +19,10 @@ __all__ = ["Change", "ColumnMissing", "Key", "Layout"]
 
 # Nothing here is ever tried in another way: a quantifier that gives nothing back is faster.
 # Before the table stand the same few fields in every line.
-_HEAD = rb'\{"action":"([IUD])","xid":[0-9]++,"timestamp":"[^"]*+",(?:"origin":[0-9]++,)?"lsn":"[^"]*+",'
+_HEAD = (
+    rb'\{"action":"([IUD])","xid":[0-9]++,"timestamp":"[^"]*+",'
+    rb'(?:"origin":[0-9]++,)?"lsn":"[^"]*+",'
+)
 # An integer or boolean; wal2json prints it bare or, since 2.6, as a text.
 _NUMBER = rb'([^"}]*+)'
 _TEXT_NUMBER = rb'"?([^"}]*+)"?'

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.dsn import Endpoint
 from pgrepl.postgres import connect
-from pgrepl.spool import CHANNEL
+from pgrepl.spool import CHANNEL, MORE
 from pgrepl.sqlstate import translated
 
 __all__ = ["Listener"]
@@ -35,10 +36,19 @@ class Listener:
 
     def wait(self, seconds: float, is_stopping: threading.Event) -> None:
         """Wait until there is something, but no longer than so."""
+        self._wait(seconds, is_stopping, lambda _: True)
+
+    def wait_for_rest(self, seconds: float, is_stopping: threading.Event) -> None:
+        """Wait until a receiver has no more at hand, but no longer than so."""
+        self._wait(seconds, is_stopping, lambda news: not news.endswith(MORE))
+
+    def _wait(
+        self, seconds: float, is_stopping: threading.Event, is_enough: Callable[[str], bool]
+    ) -> None:
         end = time.monotonic() + seconds
         while not is_stopping.is_set() and (left := end - time.monotonic()) > 0:
             heard = self._connection.notifies(timeout=min(left, _STOP_S), stop_after=1)
-            if list(heard):
+            if any(is_enough(notify.payload) for notify in heard):
                 return
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from uuid import uuid4
 
 from pgrepl import failures
@@ -22,6 +23,7 @@ from pgrepl.naming import shown_name
 from pgrepl.postgres import Connection, connect
 from pgrepl.replayer.job import JobFailed, ShardJobs
 from pgrepl.replayer.listener import Listener
+from pgrepl.replayer.pace import seconds_apart
 from pgrepl.replayer.progress import (
     begin_progress,
     finish,
@@ -154,10 +156,11 @@ class Replayer:
             begin = time.monotonic()
             if not is_ending:
                 self._open_sources(control, works)
-            if self._round(control, works.values()):
+            applied = self._round(control, works.values())
+            if applied:
                 attempts = 0
                 if not is_ending:
-                    self._is_stopping.wait(begin + self._settings.pace_s - time.monotonic())
+                    self._pause(listener, begin, applied)
                 continue
             for work in works.values():
                 if work.error is None:
@@ -173,8 +176,17 @@ class Replayer:
             waits = [work.seconds_to_wait() for work in failed]
             listener.wait(min([*waits, self._settings.idle_s]), self._is_stopping)
 
-    def _round(self, control: Connection, works: Iterable[SourceWork]) -> bool:
-        """Apply the next batch of every source that has one, and say whether any had."""
+    def _pause(self, listener: Listener, begin: float, applied: Sequence[Work]) -> None:
+        """Wait until the next batch is worth its price."""
+        if any(work.has_more for work in applied):
+            return
+        newest = [work.batch.last_commit_at for work in applied]
+        least_s, most_s = seconds_apart(newest, datetime.now(UTC), self._settings)
+        self._is_stopping.wait(begin + least_s - time.monotonic())
+        listener.wait_for_rest(begin + most_s - time.monotonic(), self._is_stopping)
+
+    def _round(self, control: Connection, works: Iterable[SourceWork]) -> Sequence[Work]:
+        """Apply the next batch of every source that has one, and return what was applied."""
         planned: list[tuple[SourceWork, Work]] = []
         for own in works:
             if own.is_waiting():
@@ -190,7 +202,7 @@ class Replayer:
         for own, work in planned:
             if work.batch.kind == "serial":
                 self._run_serial(control, own, work)
-        return any(own.error is None for own, _ in planned)
+        return [work for own, work in planned if own.error is None]
 
     def _run_parallel(
         self, control: Connection, planned: Sequence[tuple[SourceWork, Work]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -17,8 +18,11 @@ __all__ = ["lend_session", "open_session"]
 
 _STAGE = "replay"
 
+#: Which process opened a session, the target and the lock timeout.
+_Purpose = tuple[int, str, float]
+
 #: What a session was opened for, and the session; one at most.
-_kept: dict[tuple[str, float], Connection] = {}
+_kept: dict[_Purpose, Connection] = {}
 
 
 def open_session(target: Endpoint, settings: ReplaySettings) -> Connection:
@@ -43,7 +47,7 @@ def lend_session(target: Endpoint, settings: ReplaySettings) -> Iterator[Connect
 
     A new session costs both sides more than a small batch: its server process knows no catalogue.
     """
-    purpose = target.dsn.text, settings.lock_timeout_s
+    purpose = os.getpid(), target.dsn.text, settings.lock_timeout_s
     connection = _take(purpose) or open_session(target, settings)
     try:
         yield connection
@@ -53,11 +57,14 @@ def lend_session(target: Endpoint, settings: ReplaySettings) -> Iterator[Connect
     _kept[purpose] = connection
 
 
-def _take(purpose: tuple[str, float]) -> Connection | None:
+def _take(purpose: _Purpose) -> Connection | None:
     """Return the kept session, if it is for this and alive."""
     if not _kept:
         return None
     kept_for, connection = _kept.popitem()
+    if kept_for[0] != purpose[0]:
+        # A process that was forked does not even close what belongs to its parent.
+        return None
     if kept_for == purpose:
         with suppress(psycopg.Error):
             connection.execute("select")

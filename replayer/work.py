@@ -40,6 +40,8 @@ class Work:
     source: SourceRow
     batch: Batch
     positions: Sequence[ShardPosition]
+    #: Whether the spool has more for the next one.
+    has_more: bool
 
     @property
     def is_even(self) -> bool:
@@ -135,7 +137,8 @@ class SourceWork:
         if batch is None:
             return None
         self._tried = batch.to_seq - batch.from_seq
-        return Work(self.source, batch, positions)
+        has_more = self._tried < len(segments) or len(segments) == room
+        return Work(self.source, batch, positions, has_more)
 
     def _limit(self, settings: ReplaySettings) -> int:
         limit = settings.batch_segments

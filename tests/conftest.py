@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.config import SparkConfig
-from pgrepl.replayer.job import ShardJobs
+from pgrepl.replayer.job import DAEMON, ShardJobs
 from pgrepl.spark import build_session
 from pgrepl.spark_background import SessionInBackground
 from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries
@@ -71,7 +71,7 @@ def target(target_cluster: Cluster, make_database: Callable[..., Database]) -> D
 @pytest.fixture(scope="session")
 def one_spark_session() -> Iterator[None]:
     """Keep one Spark session for all tests that use this: it takes 5 to 9 seconds to start one."""
-    session = build_session(SparkConfig(master="local[2]"), "pgrepl-test")
+    session = build_session(SparkConfig(master="local[2]"), "pgrepl-test", daemon=DAEMON)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SessionInBackground, "stop", lambda _: None)
         patch.setattr(ShardJobs, "stop", lambda _: None)

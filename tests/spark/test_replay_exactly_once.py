@@ -74,6 +74,43 @@ def test_task_killed_anywhere(backlog, place):
     finish_and_compare(backlog)
 
 
+def sessions(backlog):
+    return backlog.target.rows(
+        "select pid from pg_stat_activity where application_name = 'pgrepl-replay'"
+        " and datname = current_database()"
+    )
+
+
+def test_tasks_of_a_process_share_a_session(backlog):
+    _, tasks = plan(backlog)
+    run_shard(tasks[0])
+    (kept,) = sessions(backlog)
+    run_shard(tasks[1])
+    assert sessions(backlog) == [kept]
+    finish_and_compare(backlog)
+
+
+def test_session_that_the_target_ended_between_two_tasks_is_opened_anew(backlog):
+    _, tasks = plan(backlog)
+    run_shard(tasks[0])
+    ((pid,),) = sessions(backlog)
+    backlog.target.execute(f"select pg_terminate_backend({pid}, 10000)")
+    assert isinstance(run_shard(tasks[1]), ShardResult)
+    assert sessions(backlog) != [(pid,)]
+    finish_and_compare(backlog)
+
+
+def test_session_of_a_task_that_failed_is_not_used_again(backlog):
+    _, tasks = plan(backlog)
+    run_shard(tasks[0])
+    (kept,) = sessions(backlog)
+    # Done already: it finds itself fenced.
+    assert run_shard(tasks[0]).is_superseded
+    run_shard(tasks[1])
+    assert kept not in sessions(backlog)
+    finish_and_compare(backlog)
+
+
 @pytest.mark.parametrize("place", ["before_commit", "after_commit"])
 def test_task_that_stages_killed_anywhere(backlog, place):
     _, tasks = plan(backlog, SMALL, prefix)

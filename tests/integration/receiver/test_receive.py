@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from pgrepl.lsn import Lsn
-from pgrepl.spool import CHANNEL, bucket_of
+from pgrepl.spool import CHANNEL, MORE, bucket_of
 from tests.support.waiting import wait_until
 
 
@@ -147,6 +147,23 @@ def test_each_commit_is_notified_with_the_name_of_the_source(streaming):
         streaming.receive_once()
         (notify,) = connection.notifies(timeout=10, stop_after=1)
     assert (notify.channel, notify.payload) == (CHANNEL, streaming.name)
+
+
+def test_notification_says_whether_more_is_at_hand(streaming):
+    # Several segments, by their size.
+    streaming.source.execute(
+        "insert into t select n, repeat(md5(n::text), 100) from generate_series(1, 4000) n"
+    )
+    with psycopg.connect(streaming.target.dsn(), autocommit=True) as connection:
+        connection.execute(f"listen {CHANNEL}".encode())
+        for number in range(3):
+            streaming.source.execute(
+                f"update t set note = note || {number} where id % 3 = {number}"
+            )
+        streaming.receive_once()
+        heard = [notify.payload for notify in connection.notifies(timeout=0.1)]
+    assert len(heard) > 1
+    assert heard == [streaming.name + MORE] * (len(heard) - 1) + [streaming.name]
 
 
 def test_ddl_and_truncate_become_serial_segments(source, stream_from):
