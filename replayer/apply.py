@@ -26,7 +26,7 @@ from pgrepl.replayer.stage import (
 )
 from pgrepl.sqlstate import is_transient, reason
 
-__all__ = ["TableFailed", "apply_changes", "merge_stage", "stage_changes"]
+__all__ = ["TableFailed", "apply_changes", "merge_stage", "stage_changes", "told"]
 
 _STAGE = ("pg_temp", "pgrepl_stage")
 #: Insufficient resources, an operator's intervention, a system error: no fault of the table.
@@ -58,7 +58,7 @@ def apply_changes(
         when they cannot be applied; nothing of them is left.
 
     """
-    with _told(changes.shape):
+    with told(changes.shape):
         shape = _shape_of(changes)
         if shape.stored and shape.stored == shape.carried and _is_insert_only(changes):
             try:
@@ -85,7 +85,7 @@ def merge_stage(connection: Connection, stage: Stage, on_conflict: OnConflict) -
         as ``apply_changes`` does.
 
     """
-    with _told(stage.shape):
+    with told(stage.shape):
         return merge(connection, stage, on_conflict)
 
 
@@ -98,7 +98,7 @@ def stage_changes(connection: Connection, changes: TableChanges, place: tuple[st
         when that cannot be done; there is no stage then.
 
     """
-    with _told(changes.shape), connection.transaction():
+    with told(changes.shape), connection.transaction():
         return _write_stage(connection, _shape_of(changes), changes, place)
 
 
@@ -124,7 +124,7 @@ def _shape_of(changes: TableChanges) -> Shape:
 
 
 @contextmanager
-def _told(shape: Shape | None) -> Iterator[None]:
+def told(shape: Shape | None) -> Iterator[None]:
     """Raise as the table's failure what is one; what passes by itself, or is the spool's, stays."""
     try:
         yield

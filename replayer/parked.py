@@ -206,7 +206,10 @@ def _apply(
     def refuse(*_: object) -> None:
         raise TableFailed("the table is not copied")
 
-    handlers = Handlers(apply, refuse, refuse, refuse)
+    def fail(_own: Table, _begin: bytes, _lines: Sequence[bytes], failed: TableFailed) -> None:
+        raise failed
+
+    handlers = Handlers(apply, refuse, refuse, refuse, fail)
     tables = Tables(connection, table.source_id, Lsn(0), ignores_parking=True)
     stream = LineStream(connection, tables, handlers, settings.chunk_bytes)
     for payload, change_count in _read_payloads(connection, table):

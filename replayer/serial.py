@@ -84,7 +84,9 @@ class SerialTransaction:
     def _apply(self) -> None:
         source_id, batch = self._source.source_id, self._batch
         move_all(self._connection, source_id, batch.from_seq, batch.to_seq, batch.last_lsn)
-        handlers = Handlers(self._apply_table, self._keep, self._note_unknown, self._apply_ddl)
+        handlers = Handlers(
+            self._apply_table, self._keep, self._note_unknown, self._apply_ddl, self._fail
+        )
         stream = LineStream(self._connection, self._tables, handlers, self._settings.chunk_bytes)
         for part in read_parts(
             self._connection, source_id, batch.from_seq, batch.to_seq, (SERIAL_BUCKET,)
@@ -99,13 +101,18 @@ class SerialTransaction:
             outcome = apply_changes(self._connection, read_lines(table, lines), self._on_conflict)
             count_conflict(self._connection, self._source.source_id, table.name, outcome)
         except TableFailed as failed:
-            if self._on_error == "stop":
-                raise stop_at(self._source.name, table.name, failed) from failed
-            park(self._connection, self._source.source_id, table.name, failed)
-            self._tables.forget()
-            self._add(table.name, [begin, *lines])
-            self.parked.append(Parking(table.name, failed.reason))
+            self._fail(table, begin, lines, failed)
         self.change_counts[table.name] = self.change_counts.get(table.name, 0) + len(lines)
+
+    def _fail(
+        self, table: Table, begin: bytes, lines: Sequence[bytes], failed: TableFailed
+    ) -> None:
+        if self._on_error == "stop":
+            raise stop_at(self._source.name, table.name, failed) from failed
+        park(self._connection, self._source.source_id, table.name, failed)
+        self._tables.forget()
+        self._add(table.name, [begin, *lines])
+        self.parked.append(Parking(table.name, failed.reason))
 
     def _keep(self, name: TableName, begin: bytes, line: bytes) -> None:
         self._add(name, [begin, line])

@@ -6,13 +6,14 @@ a serial segment is applied, and how a parked table's changes are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from psycopg import errors
 from psycopg.sql import SQL
 
 from pgrepl.postgres import Connection
+from pgrepl.replayer.apply import TableFailed, told
 from pgrepl.replayer.changes import TableChanges
 from pgrepl.replayer.lines import (
     BEGIN_PREFIX,
@@ -22,7 +23,6 @@ from pgrepl.replayer.lines import (
     names_of,
     unreadable,
 )
-from pgrepl.replayer.shape import Shape
 from pgrepl.replayer.sort import held_by
 from pgrepl.replayer.tables import Table, TableName, Tables
 from pgrepl.spool import DDL_TABLE
@@ -44,6 +44,17 @@ class Handlers:
     note_unknown: Callable[[TableName], None]
     #: Apply a row of the table of captured DDL: begin line and change.
     apply_ddl: Callable[[bytes, bytes], None]
+    #: Take it that lines of a table cannot be applied: begin line, lines and why.
+    fail: Callable[[Table, bytes, Sequence[bytes], TableFailed], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Truncated:
+    """A table that a TRUNCATE names, as far as it is to be emptied."""
+
+    name: TableName
+    begin: bytes
+    line: bytes
 
 
 class LineStream:
@@ -62,7 +73,7 @@ class LineStream:
         self._size = 0
         self._begin = b""
         #: Tables that one TRUNCATE names, and where it stood.
-        self._truncated: list[Table] = []
+        self._truncated: list[_Truncated] = []
         self._truncated_at = b""
 
     def take_payload(self, payload: bytes, change_count: int) -> None:
@@ -132,7 +143,7 @@ class LineStream:
         if table.is_parked:
             self._handlers.keep(table.name, self._begin, line)
         elif self._is_wanted(table):
-            self._truncated.append(table)
+            self._truncated.append(_Truncated(table.name, self._begin, line))
 
     def _is_wanted(self, table: Table) -> bool:
         if not table.is_applied or table.shape is None or self._is_held(table):
@@ -141,12 +152,32 @@ class LineStream:
         return table.shape.relkind != _PARTITIONED
 
     def _truncate(self) -> None:
-        tables, self._truncated = self._truncated, []
-        shapes = [table.shape for table in tables if table.shape is not None]
-        if not shapes:
+        truncated, self._truncated = self._truncated, []
+        if not truncated:
             return
         self._flush()
-        _truncate(self._connection, shapes)
+        emptied: dict[_Truncated, Table] = {}
+        for each in truncated:
+            # What came before may have parked it.
+            table = self._tables.look_up(each.name)
+            if table.is_parked:
+                self._handlers.keep(each.name, each.begin, each.line)
+            else:
+                emptied[each] = table
+        try:
+            with told(None):
+                _truncate(self._connection, emptied.values())
+        except TableFailed:
+            for each, table in emptied.items():
+                self._truncate_alone(each, table)
+
+    def _truncate_alone(self, truncated: _Truncated, table: Table) -> None:
+        """Empty one table of several of which one cannot be."""
+        try:
+            with told(table.shape):
+                _truncate(self._connection, [table])
+        except TableFailed as failed:
+            self._handlers.fail(table, truncated.begin, [truncated.line], failed)
 
     def _flush(self) -> None:
         gathered, self._gathered = self._gathered, {}
@@ -162,12 +193,17 @@ def read_lines(table: Table, lines: Sequence[bytes]) -> TableChanges:
     return changes
 
 
-def _truncate(connection: Connection, shapes: Sequence[Shape]) -> None:
+def _truncate(connection: Connection, tables: Iterable[Table]) -> None:
+    """Empty tables together: they may refer to one another; after an error none of them is."""
+    shapes = [table.shape for table in tables if table.shape is not None]
+    if not shapes:
+        return
     names = SQL(", ").join(SQL("only {}").format(shape.identifier) for shape in shapes)
     try:
         with connection.transaction():
             connection.execute(SQL("truncate {}").format(names))
     except errors.FeatureNotSupported:
         # A table of somebody else's refers to one of them, and would have to be emptied with it.
-        for shape in shapes:
-            connection.execute(SQL("delete from only {}").format(shape.identifier))
+        with connection.transaction():
+            for shape in shapes:
+                connection.execute(SQL("delete from only {}").format(shape.identifier))

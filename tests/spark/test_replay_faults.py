@@ -12,7 +12,7 @@ from pgrepl.replayer.parked import list_parked, retry_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.shard import ShardResult, run_shard
 from tests.support.backlog import TABLES, control, plan
-from tests.support.pipeline import QUICK
+from tests.support.pipeline import QUICK, Pipeline
 from tests.support.replaying import checksums
 from tests.support.waiting import wait_until
 
@@ -145,6 +145,50 @@ def test_table_that_is_truncated_while_it_is_gone_is_truncated_when_it_is_back(b
     backlog.target.execute(f"alter table {schema}.away rename to g")
     retry(backlog, "g")
     assert "g" not in backlog.differences()
+
+
+def test_table_that_cannot_be_truncated_is_parked_and_goes_on_when_mended(backlog):
+    schema = backlog.schema()
+    backlog.target.execute(
+        f"create function {schema}.refuse() returns trigger language plpgsql"
+        " as $$ begin raise 'not this one'; end $$",
+        f"create trigger refuse before truncate on {schema}.g execute function {schema}.refuse()",
+        f"alter table {schema}.g enable always trigger refuse",
+    )
+    result = backlog.replay()
+    assert result.error is None
+    assert backlog.parked() == [("g", "not this one")]
+    assert backlog.differences() == ["g"]
+    with pytest.raises(DdlError, match="not this one"):
+        retry(backlog, "g")
+    backlog.target.execute(f"drop function {schema}.refuse() cascade")
+    retry(backlog, "g")
+    assert backlog.differences() == []
+
+
+def test_truncate_behind_a_change_that_cannot_be_applied_waits_with_it(source, target):
+    source.execute(
+        "create table a (id int primary key)",
+        "create table b (id int primary key)",
+        "insert into a values (1)",
+        "insert into b values (1)",
+    )
+    pipeline = Pipeline(source, target)
+    pipeline.copy()
+    target.execute(f"alter table {pipeline.schema()}.a add constraint mine check (id <> 2)")
+    source.execute(
+        "begin; insert into a values (2); truncate a, b;"
+        " insert into a values (3); insert into b values (3); commit"
+    )
+    pipeline.receive()
+    assert pipeline.replay().error is None
+    assert [name for name, _ in pipeline.parked()] == ["a"]
+    # What was there when it was parked is there still.
+    assert target.rows(f"select id from {pipeline.schema()}.a") == [(1,)]
+    assert pipeline.differences() == ["a"]
+    target.execute(f"alter table {pipeline.schema()}.a drop constraint mine")
+    retry(pipeline, "a")
+    assert pipeline.differences() == []
 
 
 @pytest.mark.parametrize("consistency", ["shard", "batch"])
