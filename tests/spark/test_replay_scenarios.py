@@ -123,3 +123,20 @@ def test_what_only_the_target_has_stays(replayed):
         (10, 7, "here"),
         (20, 2, "here"),
     ]
+
+
+@pytest.mark.usefixtures("one_spark_session")
+def test_numbers_that_are_none_arrive_where_that_is_asked_for(source, target):
+    source.execute(
+        "create table t (id int primary key, f float8, r float4, n numeric)",
+        "insert into t values (1, 1, 1, 1), (2, 2, 2, 2)",
+    )
+    pipeline = Pipeline(source, target, special_floats="exact")
+    pipeline.copy()
+    source.execute(
+        "insert into t values (3, 'NaN', '-Infinity', 'NaN'), (4, '-0', 0, 'Infinity'), (5, null, null, null)",
+        "update t set f = 'Infinity', n = 'NaN' where id = 1",
+        "begin; update t set r = 'NaN' where id = 2; update t set n = 3 where id = 2; commit",
+    )
+    pipeline.apply()
+    assert pipeline.differences() == []

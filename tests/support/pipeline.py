@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pgrepl.config import Config
+from pgrepl.config import Config, SpecialFloats
 from pgrepl.ddl import CapturedDdl, DdlApplier
 from pgrepl.errors import DdlStopped
 from pgrepl.postgres import Connection
@@ -44,11 +44,16 @@ class Pipeline:
     options: dict[str, Any] = field(default_factory=dict)
     #: Applies captured DDL, where some is expected.
     ddl: DdlApplier | None = None
+    special_floats: SpecialFloats = "mark"
 
     @property
     def config(self) -> Config:
         config = make_config(self.target, self.source)
-        return replace(config, replay=replace(config.replay, **self.options))
+        sources = {
+            name: replace(source, special_floats=self.special_floats)
+            for name, source in config.sources.items()
+        }
+        return replace(config, sources=sources, replay=replace(config.replay, **self.options))
 
     def copy(self) -> None:
         copy(self.target, self.source)
