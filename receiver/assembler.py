@@ -127,7 +127,7 @@ class Assembler:
             held.byte_count = held_bytes
             if action is _COMMIT:
                 self._take_commit(message, int.from_bytes(frame[1:9], "big"))
-            elif action is _BEGIN and plugin.is_begin(message):
+            elif action is _BEGIN:
                 self._take_begin(message)
                 if self.is_finished:
                     break
@@ -164,10 +164,8 @@ class Assembler:
 
     def _take_other(self, action: Action | None, message: bytes) -> None:
         """Take what is neither a begin, nor a commit, nor a change of a plain table."""
-        if not self._plugin.is_message(message) or action in (None, _BEGIN):
-            raise SpoolError(
-                f"the source sent a message that is not {self._plugin.name}'s format 2"
-            )
+        if action is None or not self._plugin.is_message(message):
+            raise self._not_its_format()
         if action is _CHANGE:
             self._take_change(message)
         elif action is Action.TRUNCATE:
@@ -189,11 +187,18 @@ class Assembler:
         if self.is_in_transaction:
             raise SpoolError("the source began a transaction inside another")
         stop = self._stop_lsn
-        if stop is not None and self._plugin.commit_lsn(begin) >= stop:
-            # Transactions come in the order of their commit, so none before it is left.
-            self.received = max(self.received, stop)
-            self.is_finished = True
-            return
+        if stop is None:
+            if not self._plugin.is_begin(begin):
+                raise self._not_its_format()
+        else:
+            commit_lsn = self._plugin.commit_lsn(begin)
+            if commit_lsn is None:
+                raise self._not_its_format()
+            if commit_lsn >= stop:
+                # Transactions come in the order of their commit, so none before it is left.
+                self.received = max(self.received, stop)
+                self.is_finished = True
+                return
         self._held.begin(begin)
         self.is_in_transaction = True
         self._begin = begin
@@ -262,6 +267,9 @@ class Assembler:
             self._routes.clear()
             self._plain.clear()
         self._is_serial = self._has_ddl = False
+
+    def _not_its_format(self) -> SpoolError:
+        return SpoolError(f"the source sent a message that is not {self._plugin.name}'s format 2")
 
     def _relieve(self) -> None:
         """Let go of whole transactions, and of the one in hand if it alone is too much."""

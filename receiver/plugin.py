@@ -71,8 +71,8 @@ class Plugin(Protocol):
     def transaction(self, begin: bytes) -> Transaction:
         """Decode a begin message."""
 
-    def commit_lsn(self, begin: bytes) -> int:
-        """Decode only the position of a begin message, without checking the rest of it."""
+    def commit_lsn(self, message: bytes) -> int | None:
+        """Decode only the position of a begin message; None when it is not a whole one."""
 
     def is_end_of(self, begin: bytes, commit: bytes) -> bool:
         """Whether a commit message ends the transaction that the begin message began."""

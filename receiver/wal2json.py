@@ -34,8 +34,6 @@ _OPTIONS = {
     "add-msg-prefixes": "pgrepl",
 }
 
-_LSN = b',"lsn":"'
-_LSN_BYTES = len(_LSN)
 _SCHEMA = b',"schema":"'
 _TABLE = b'","table":"'
 #: What follows the table in a change: its new row, or the key of its old one.
@@ -45,8 +43,8 @@ _NAMES = re.compile(rb',"schema":("(?:[^"\\]|\\.)*"),"table":("(?:[^"\\]|\\.)*")
 _SCHEMA_FROM = 40
 
 _BEGIN = re.compile(
-    rb'\{"action":"B","xid":\d+,"timestamp":"([^"]+)","origin":\d+,'
-    rb'"lsn":"([0-9A-F]+/[0-9A-F]+)","nextlsn":"([0-9A-F]+/[0-9A-F]+)"\}'
+    rb'\{"action":"B","xid":\d++,"timestamp":"([^"]++)","origin":\d++,'
+    rb'"lsn":"([0-9A-F]++)/([0-9A-F]++)","nextlsn":"([0-9A-F]++/[0-9A-F]++)"\}'
 )
 _HEAD = b'{"action":"'
 _BODY_AT = len(_HEAD) + 1
@@ -86,6 +84,11 @@ class Wal2Json:
         """Whether this is a whole begin message."""
         return _BEGIN.fullmatch(message) is not None
 
+    def commit_lsn(self, message: bytes) -> int | None:
+        """Read only the position out of a begin message; None when it is none."""
+        match = _BEGIN.fullmatch(message)
+        return None if match is None else int(match[2], 16) << 32 | int(match[3], 16)
+
     def table_key(self, message: bytes) -> bytes:
         """Cut out schema and table as they stand there, with the name of the field behind them."""
         start = message.find(_SCHEMA, _SCHEMA_FROM)
@@ -116,18 +119,8 @@ class Wal2Json:
         match = _BEGIN.fullmatch(begin)
         if match is None:
             raise SpoolError(_UNREADABLE, hint=_PLUGIN_HINT)
-        at, commit_lsn, end_lsn = (part.decode() for part in match.groups())
-        return Transaction(Lsn.parse(commit_lsn), Lsn.parse(end_lsn), microseconds(at))
-
-    def commit_lsn(self, begin: bytes) -> int:
-        """Read only the position out of a begin message: a sixth of the time of all."""
-        start = begin.find(_LSN) + _LSN_BYTES
-        slash = begin.find(b"/", start)
-        try:
-            high, low = begin[start:slash], begin[slash + 1 : begin.find(b'"', slash)]
-            return int(high, 16) << 32 | int(low, 16)
-        except ValueError as exc:
-            raise SpoolError(_UNREADABLE, hint=_PLUGIN_HINT) from exc
+        at, high, low, end_lsn = (part.decode() for part in match.groups())
+        return Transaction(Lsn.parse(f"{high}/{low}"), Lsn.parse(end_lsn), microseconds(at))
 
     def is_end_of(self, begin: bytes, commit: bytes) -> bool:
         """Compare all but the action: both messages carry the same facts."""
