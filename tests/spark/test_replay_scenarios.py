@@ -134,7 +134,8 @@ def test_numbers_that_are_none_arrive_where_that_is_asked_for(source, target):
     pipeline = Pipeline(source, target, special_floats="exact")
     pipeline.copy()
     source.execute(
-        "insert into t values (3, 'NaN', '-Infinity', 'NaN'), (4, '-0', 0, 'Infinity'), (5, null, null, null)",
+        "insert into t values (3, 'NaN', '-Infinity', 'NaN'), (4, '-0', 0, 'Infinity')",
+        "insert into t values (5, null, null, null)",
         "update t set f = 'Infinity', n = 'NaN' where id = 1",
         "begin; update t set r = 'NaN' where id = 2; update t set n = 3 where id = 2; commit",
     )
