@@ -383,7 +383,9 @@ def main() -> None:
     parser.add_argument("--bindir", type=Path)
     arguments = parser.parse_args()
     logging.getLogger("pgrepl").setLevel(logging.ERROR)
-    session = build_session(SparkConfig(master="local[4]"), "pgrepl-bench", daemon=DAEMON)
+    # A task waits for the target for about half of its time: a slot for each shard, whatever cores.
+    master = f"local[{arguments.shards}]"
+    session = build_session(SparkConfig(master=master), "pgrepl-bench", daemon=DAEMON)
     # One warm session for all rounds.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SessionInBackground, "stop", lambda _: None)
