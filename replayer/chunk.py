@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgrepl.postgres import Connection
 from pgrepl.replayer.changes import TableChanges
+from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.sort import Sorter
 from pgrepl.replayer.spooled import PartKey, read_parts
 from pgrepl.replayer.tables import Table, TableName, Tables
 
 __all__ = ["Chunk", "read_chunks"]
+
+#: Applying a table's part of a chunk costs some milliseconds, however little it is.
+_TABLE_BYTES = 128 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,8 @@ def read_chunks(
     from_seq: int,
     to_seq: int,
     buckets: Sequence[int],
-    limit_bytes: int,
-) -> Iterator[Chunk]:
+    settings: ReplaySettings,
+) -> Generator[Chunk, None, None]:
     """Return the parts of some buckets behind one segment up to another, chunk by chunk."""
     sorter = Sorter(tables.look_up)
     keys: list[PartKey] = []
@@ -42,10 +46,15 @@ def read_chunks(
         sorter.take_payload(part.payload, part.change_count, part.bucket)
         keys.append(part.key)
         size += len(part.payload)
-        if size >= limit_bytes:
+        if size >= _limit(len(sorter.changes), settings):
             yield Chunk(keys, sorter.changes, sorter.ignored)
-            # What is applied now may have parked a table.
             sorter = Sorter(tables.look_up)
             keys, size = [], 0
     if keys:
         yield Chunk(keys, sorter.changes, sorter.ignored)
+
+
+def _limit(table_count: int, settings: ReplaySettings) -> int:
+    """Return how big a chunk of so many tables may become."""
+    wanted = max(settings.step_bytes, table_count * _TABLE_BYTES)
+    return min(wanted, settings.chunk_bytes)

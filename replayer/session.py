@@ -5,24 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Literal
 
 import psycopg
-from psycopg.sql import SQL, Literal
 
 from pgrepl.dsn import Endpoint
 from pgrepl.postgres import Connection, connect
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.sqlstate import translate
 
-__all__ = ["lend_session", "open_session"]
+__all__ = ["Use", "lend_session", "open_session"]
 
 _STAGE = "replay"
+
+#: What a task does in a session: it may read in another than it writes in.
+Use = Literal["read", "write"]
 
 #: Which process opened a session, the target and the lock timeout.
 _Purpose = tuple[int, str, float]
 
-#: What a session was opened for, and the session; one at most.
-_kept: dict[_Purpose, Connection] = {}
+#: What a session was opened for, and the session; one for each use.
+_kept: dict[Use, tuple[_Purpose, Connection]] = {}
 
 
 def open_session(target: Endpoint, settings: ReplaySettings) -> Connection:
@@ -31,9 +34,10 @@ def open_session(target: Endpoint, settings: ReplaySettings) -> Connection:
     # A statement on a stage means another table each time.
     connection.prepare_threshold = None
     try:
-        connection.execute("set session_replication_role = replica")
         connection.execute(
-            SQL("set lock_timeout = {}").format(Literal(int(settings.lock_timeout_s * 1000)))
+            "select set_config('session_replication_role', 'replica', false),"
+            " set_config('lock_timeout', %s, false)",
+            (str(int(settings.lock_timeout_s * 1000)),),
         )
     except psycopg.Error as exc:
         connection.close()
@@ -42,26 +46,26 @@ def open_session(target: Endpoint, settings: ReplaySettings) -> Connection:
 
 
 @contextmanager
-def lend_session(target: Endpoint, settings: ReplaySettings) -> Iterator[Connection]:
+def lend_session(target: Endpoint, settings: ReplaySettings, use: Use) -> Iterator[Connection]:
     """Lend the session of this process, which is kept for the next task unless this one fails.
 
     A new session costs both sides more than a small batch: its server process knows no catalogue.
     """
     purpose = os.getpid(), target.dsn.text, settings.lock_timeout_s
-    connection = _take(purpose) or open_session(target, settings)
+    connection = _take(use, purpose) or open_session(target, settings)
     try:
         yield connection
     except BaseException:
         connection.close()
         raise
-    _kept[purpose] = connection
+    _kept[use] = purpose, connection
 
 
-def _take(purpose: _Purpose) -> Connection | None:
+def _take(use: Use, purpose: _Purpose) -> Connection | None:
     """Return the kept session, if it is for this and alive."""
-    if not _kept:
+    if use not in _kept:
         return None
-    kept_for, connection = _kept.popitem()
+    kept_for, connection = _kept.pop(use)
     if kept_for[0] != purpose[0]:
         # A process that was forked does not even close what belongs to its parent.
         return None

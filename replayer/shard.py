@@ -21,13 +21,15 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.naming import shown_name
 from pgrepl.postgres import Connection
+from pgrepl.replayer.ahead import one_ahead
 from pgrepl.replayer.apply import TableFailed, apply_changes, stage_changes
+from pgrepl.replayer.changes import TableChanges
 from pgrepl.replayer.chunk import Chunk, read_chunks
 from pgrepl.replayer.park import add_parts, count_conflict, note_unknown, park
 from pgrepl.replayer.progress import Fenced, move
 from pgrepl.replayer.session import lend_session
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.spooled import PartKey
+from pgrepl.replayer.spooled import PartKey, count_bytes
 from pgrepl.replayer.stage import Stage
 from pgrepl.replayer.tables import TableName, Tables
 from pgrepl.spool import DDL_TABLE
@@ -147,18 +149,39 @@ def _add_ignored(connection: Connection, source_id: int, chunk: Chunk) -> None:
 
 
 def _attempt(
-    task: ShardTask, work: Callable[[Connection, ShardTask, ShardResult], None]
+    task: ShardTask, work: Callable[[_Sessions, ShardTask, ShardResult], None]
 ) -> ShardResult:
     result = ShardResult(source_id=task.source_id, shard=task.shard)
-    with lend_session(task.target, task.settings) as connection:
-        with connection.transaction():
-            work(connection, task, result)
+    with _open_sessions(task) as sessions:
+        with sessions.writer.transaction():
+            work(sessions, task, result)
             reach("replayer.before_commit")
         reach("replayer.after_commit")
     return result
 
 
-def _apply(connection: Connection, task: ShardTask, result: ShardResult) -> None:
+@dataclass(frozen=True, slots=True)
+class _Sessions:
+    """Where a task reads and where it writes; one and the same if there is little to read."""
+
+    reader: Connection
+    writer: Connection
+
+
+@contextmanager
+def _open_sessions(task: ShardTask) -> Iterator[_Sessions]:
+    with lend_session(task.target, task.settings, "write") as writer:
+        size = count_bytes(writer, task.source_id, task.from_seq, task.to_seq, task.buckets)
+        if size <= task.settings.step_bytes:
+            yield _Sessions(writer, writer)
+            return
+        # What the reader locks stays locked until the other one has committed.
+        with lend_session(task.target, task.settings, "read") as reader, reader.transaction():
+            yield _Sessions(reader, writer)
+
+
+def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
+    connection = sessions.writer
     # First of all: a twin of this task waits here until we are done, and then finds itself fenced.
     move(
         connection,
@@ -169,53 +192,74 @@ def _apply(connection: Connection, task: ShardTask, result: ShardResult) -> None
         to_lsn=task.to_lsn,
     )
     reach("replayer.fenced")
-    tables = Tables(connection, task.source_id, task.first_lsn)
-    for chunk in _chunks(connection, task, tables):
-        for name, changes in chunk.changes.items():
-            try:
-                outcome = apply_changes(connection, changes, task.on_conflict)
-                count_conflict(connection, task.source_id, name, outcome)
-            except TableFailed as failed:
-                if task.on_error == "stop":
-                    raise stop_at(task.source, name, failed) from failed
-                park(connection, task.source_id, name, failed)
-                add_parts(connection, task.source_id, name, chunk.keys)
-                result.parked.append(Parking(name, failed.reason))
-                tables.forget()
-        _add_ignored(connection, task.source_id, chunk)
-        result.count(chunk)
-        reach("replayer.chunk_applied")
+    parked: set[TableName] = set()
+    with _chunks(sessions, task) as chunks:
+        for chunk in chunks:
+            for name, changes in chunk.changes.items():
+                # Whoever reads does not see what is parked here and now.
+                failed = None if name in parked else _apply_table(connection, task, changes)
+                if failed is not None:
+                    park(connection, task.source_id, name, failed)
+                    result.parked.append(Parking(name, failed.reason))
+                    parked.add(name)
+                if name in parked:
+                    add_parts(connection, task.source_id, name, chunk.keys)
+            _add_ignored(connection, task.source_id, chunk)
+            result.count(chunk)
+            reach("replayer.chunk_applied")
 
 
-def _stage(connection: Connection, task: ShardTask, result: ShardResult) -> None:
-    tables = Tables(connection, task.source_id, task.first_lsn)
+def _apply_table(
+    connection: Connection, task: ShardTask, changes: TableChanges
+) -> TableFailed | None:
+    """Apply the changes of a table, or return why that cannot be done."""
+    try:
+        outcome = apply_changes(connection, changes, task.on_conflict)
+    except TableFailed as failed:
+        if task.on_error == "stop":
+            raise stop_at(task.source, changes.names, failed) from failed
+        return failed
+    count_conflict(connection, task.source_id, changes.names, outcome)
+    return None
+
+
+def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
     # Spark may repeat a task whose stages are there already: each attempt has names of its own.
     prefix = f"{task.stage_prefix}_{task.shard}_{uuid4().hex[:8]}"
-    for chunk in _chunks(connection, task, tables):
-        for name, changes in chunk.changes.items():
-            place = ("replication", f"{prefix}_{len(result.staged)}")
-            try:
-                stage = stage_changes(connection, changes, place)
-                staged = StagedTable(name, chunk.keys, stage)
-            except TableFailed as failed:
-                staged = StagedTable(name, chunk.keys, None, failed)
-            result.staged.append(staged)
-        result.staged += [
-            StagedTable(name, chunk.keys, None) for name in chunk.ignored if name != DDL_TABLE
-        ]
-        result.count(chunk)
+    with _chunks(sessions, task) as chunks:
+        for chunk in chunks:
+            for name, changes in chunk.changes.items():
+                place = ("replication", f"{prefix}_{len(result.staged)}")
+                try:
+                    stage = stage_changes(sessions.writer, changes, place)
+                    staged = StagedTable(name, chunk.keys, stage)
+                except TableFailed as failed:
+                    staged = StagedTable(name, chunk.keys, None, failed)
+                result.staged.append(staged)
+            result.staged += [
+                StagedTable(name, chunk.keys, None) for name in chunk.ignored if name != DDL_TABLE
+            ]
+            result.count(chunk)
 
 
-def _chunks(connection: Connection, task: ShardTask, tables: Tables) -> Iterator[Chunk]:
-    return read_chunks(
-        connection,
-        tables,
+@contextmanager
+def _chunks(sessions: _Sessions, task: ShardTask) -> Iterator[Iterator[Chunk]]:
+    """Read a task's part of the spool: where there are many chunks, one ahead."""
+    reader = sessions.reader
+    chunks = read_chunks(
+        reader,
+        Tables(reader, task.source_id, task.first_lsn),
         source_id=task.source_id,
         from_seq=task.from_seq,
         to_seq=task.to_seq,
         buckets=task.buckets,
-        limit_bytes=task.settings.chunk_bytes,
+        settings=task.settings,
     )
+    if reader is sessions.writer:
+        yield chunks
+        return
+    with one_ahead(chunks) as ahead:
+        yield ahead
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
-__all__ = ["BytesLoader", "PartKey", "SpooledPart", "read_part", "read_parts"]
+__all__ = ["BytesLoader", "PartKey", "SpooledPart", "count_bytes", "read_part", "read_parts"]
 
 _FETCH_BYTES = 8 << 20
 
@@ -70,6 +70,18 @@ def read_parts(
         cursor.itersize = max(1, _FETCH_BYTES // max(1, biggest))
         cursor.execute(load_query("pgrepl.replayer", "parts_behind"), wanted)
         yield from cursor
+
+
+def count_bytes(
+    connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
+) -> int:
+    """Return how many bytes those parts have."""
+    ((size,),) = connection.execute(
+        "select coalesce(sum(octet_length(payload)), 0)::bigint from replication.raw_messages"
+        " where source_id = %s and seq > %s and seq <= %s and bucket = any (%s)",
+        (source_id, from_seq, to_seq, list(buckets)),
+    ).fetchall()
+    return int(size)
 
 
 def read_part(connection: Connection, source_id: int, key: PartKey) -> SpooledPart:

@@ -15,8 +15,8 @@ from pgrepl.replayer.whole import merge_batch, stage_prefix
 from tests.support.backlog import control, die_at, plan
 from tests.support.pipeline import QUICK, NoDdl
 
-#: A few parts of the spool make a chunk.
-SMALL = ReplaySettings(chunk_bytes=4000)
+#: A few parts of the spool make a chunk, and the next is read while one is applied.
+SMALL = ReplaySettings(step_bytes=1, chunk_bytes=4000)
 
 
 def prefix(source_id: int) -> str:

@@ -118,7 +118,7 @@ def test_table_that_somebody_changed_is_parked_and_goes_on_when_mended(backlog, 
     break_it, mend_it, reason = BREAKS[name]
     schema = backlog.schema()
     backlog.target.execute(break_it.replace("{}", schema))
-    settings = replace(QUICK, chunk_bytes=1000)
+    settings = replace(QUICK, step_bytes=1, chunk_bytes=1000)
     result = backlog.replay(settings, consistency=consistency)
     assert result.error is None
     ((parked, why),) = backlog.parked()

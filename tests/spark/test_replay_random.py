@@ -20,6 +20,7 @@ PLACES = ["fenced", "chunk_applied", "before_commit", "after_commit"]
 
 def random_settings(dice: random.Random) -> ReplaySettings:
     return ReplaySettings(
+        step_bytes=dice.choice([1, 1 << 20]),
         chunk_bytes=dice.choice([500, 5000, 1 << 20]),
         batch_changes=dice.choice([20, 200, 1 << 20]),
         batch_segments=dice.choice([3, 20, 1000]),

@@ -22,12 +22,15 @@ EXTENSIONS = [
     "create extension btree_gist",
 ]
 
+#: Many batches of several chunks, each read while another is applied.
+SMALL = ReplaySettings(batch_changes=80, step_bytes=1, chunk_bytes=3000)
+
 #: Options of section [replay], and how the replayer cuts.
 MODES = {
     "shard": ({"consistency": "shard"}, ReplaySettings()),
-    "shard_small": ({"consistency": "shard"}, ReplaySettings(batch_changes=80, chunk_bytes=3000)),
+    "shard_small": ({"consistency": "shard"}, SMALL),
     "batch": ({"consistency": "batch"}, ReplaySettings()),
-    "batch_small": ({"consistency": "batch"}, ReplaySettings(batch_changes=80, chunk_bytes=3000)),
+    "batch_small": ({"consistency": "batch"}, SMALL),
 }
 
 
