@@ -23,7 +23,7 @@ demo: setup
 
 # Three processes, each with servers of its own, because most tests wait; a file's tests stay together.
 test: lint type
-	$(VENV_PYTHON) -m pytest -n 3 --dist loadfile
+	$(VENV_PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 check: test
 

@@ -22,8 +22,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, so that no process is left alone with one."""
-    items.sort(key=lambda item: "spark" not in item.path.parts)
+    """Begin with what takes longest, so that no process is left alone with it."""
+    items.sort(key=lambda item: ("spark" not in item.path.parts, "demo" not in item.path.name))
 
 
 @pytest.fixture(scope="session")

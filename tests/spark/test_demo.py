@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.program import run_pgrepl
 
 
+@pytest.mark.timeout(600)
 def test_demo_brings_two_live_sources_together():
     done = run_pgrepl("demo")
     assert done.returncode == 0, done.stdout + done.stderr
