@@ -71,10 +71,10 @@ class RowCopy:
             )
         reach("basebackup.copy_planned")
         logger.info("copying begins", extra={"parts": len(parts), "jobs": crew.jobs})
-        crew.begin(task, parts).wait(self._poll, _POLL_S)
+        crew.begin(task, parts).wait(lambda: self._poll(tables), _POLL_S)
 
-    def _poll(self) -> None:
+    def _poll(self, tables: Sequence[SourceTable]) -> None:
         with translated(self.endpoint, "cannot follow the copy"):
-            if state.finish_tables(self.target, self.source_id):
+            if state.finish_tables(self.target, self.source_id, tables):
                 reach("basebackup.table_ready")
             self.watcher.show(state.read_progress(self.target, self.source_id))

@@ -33,11 +33,12 @@ _SPARK_FROM_BYTES = 1024 * 1024 * 1024
 class Crew:
     """Everybody who can copy, made ready while the slot and the schema are made."""
 
-    def __init__(self, config: SparkConfig, jobs: int | None) -> None:
-        """Begin to get ready."""
+    def __init__(self, config: SparkConfig, jobs: int | None, *, has_spark: bool = True) -> None:
+        """Begin to get ready; without Spark only processes of our own copy."""
         self._config = config
         self._jobs = jobs
-        cores = local_cores(config.master)
+        self._has_spark = has_spark
+        cores = local_cores(config.master) if has_spark else 1
         self._helpers = [Helper() for _ in range(jobs or cores)] if cores is not None else []
         self._spark = SessionInBackground(config, _APP_NAME, jobs) if cores is None else None
 
@@ -50,7 +51,8 @@ class Crew:
 
     def begin(self, task: CopyTask, parts: Sequence[Part]) -> CopyJob:
         """Start to copy the parts."""
-        if self._spark is None and sum(part.size_bytes for part in parts) >= _SPARK_FROM_BYTES:
+        is_big = sum(part.size_bytes for part in parts) >= _SPARK_FROM_BYTES
+        if self._spark is None and self._has_spark and is_big:
             self._spark = SessionInBackground(self._config, _APP_NAME, self.jobs)
         lanes = min(self.jobs, len(parts) or 1)
         return CopyJob(task, self._helpers[:lanes] or [None] * lanes, self._spark)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from pgrepl.advisory import take_lock
+from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.basebackup import finish, state
 from pgrepl.basebackup.copying import RowCopy
 from pgrepl.basebackup.identity import check_same
@@ -23,7 +23,7 @@ from pgrepl.basebackup.job import Crew
 from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.snapshot import Keeper, keep_new_snapshot
 from pgrepl.basebackup.state import TableProgress
-from pgrepl.catalogue import SourceTable, read_tables
+from pgrepl.catalogue import Column, SourceTable, read_columns, read_tables
 from pgrepl.config import Config, SourceConfig
 from pgrepl.errors import SourceUnavailable, TargetError, TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
@@ -50,6 +50,12 @@ class ResyncOptions:
     jobs: int | None = None
     #: How long to wait for a lock, for replay, and for writers on the source.
     wait_s: int = 300
+    #: How long readers of the target may queue up behind us, when that is to be less.
+    lock_s: int | None = None
+    #: Whether Spark may copy; without it processes of our own do.
+    has_spark: bool = True
+    #: Sleeps, or raises to break it all off.
+    pause: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +68,15 @@ class ResyncReport:
 
 
 def resync_tables(
-    config: Config, source: SourceConfig, options: ResyncOptions, watcher: Watcher
+    config: Config,
+    source: SourceConfig,
+    options: ResyncOptions,
+    watcher: Watcher,
+    go_on: Callable[[Sequence[TableProgress]], None] = lambda _: None,
 ) -> ResyncReport:
     """Copy tables again. Interrupted, they stay parked, and the same call begins them anew.
+
+    ``go_on`` applies what waited for the tables, while nobody else can begin to copy them.
 
     Raises
     ------
@@ -77,14 +89,14 @@ def resync_tables(
     with ExitStack() as stack:
         target = stack.enter_context(connect(endpoint, _STAGE))
         migrate(target, endpoint)
-        take_lock(target, f'basebackup of source "{source.name}"')
+        take_lock(target, copy_lock(source.name))
         with translated(endpoint, "cannot go on"):
             row = _checked(source, find_source(target, source.name))
             check_same(source, row, identify(source.endpoint, _STAGE))
             origin = stack.enter_context(connect(source.endpoint, _STAGE))
             run = _Resync(config, source, options, target, row)
             tables = run.choose(origin)
-            crew = Crew(config.spark, options.jobs)
+            crew = Crew(config.spark, options.jobs, has_spark=options.has_spark)
             stack.callback(crew.stop)
             run.park(tables)
             reach("resync.parked")
@@ -93,6 +105,8 @@ def resync_tables(
             keeper = keep_new_snapshot(source.endpoint)
             with keeper.connection:
                 keeper.lock(tables, options.wait_s)
+                # A migration may have been quicker than the lock.
+                run.check_columns(origin, tables)
                 run.copy(keeper, tables, crew, watcher)
             reach("resync.copied")
             watcher.begin("statistics")
@@ -103,7 +117,8 @@ def resync_tables(
                 for table in state.read_progress(target, row.source_id)
                 if (table.schema_name, table.table_name) in keys
             ]
-            state.clear_work(target, row.source_id)
+            state.clear_parts(target, row.source_id, tables)
+        go_on(copied)
     return ResyncReport(source=source.name, tables=copied, seconds=time.monotonic() - begin)
 
 
@@ -152,20 +167,22 @@ class _Resync:
                 f'no replicated table of source "{self._source.name}" matches the names given',
                 hint="Write schema.table as on the source; * stands for any characters.",
             )
-        for table in tables:
-            self._check_columns(table)
+        self.check_columns(origin, tables)
         return tables
 
-    def _check_columns(self, table: SourceTable) -> None:
-        columns = self._target.execute(
-            "select array_agg(a.attname::text order by a.attname) from pg_class c"
-            " join pg_namespace n on n.oid = c.relnamespace"
-            " join pg_attribute a on a.attrelid = c.oid"
+    def check_columns(self, origin: Connection, tables: Sequence[SourceTable]) -> None:
+        """Refuse copies that have other columns, or columns of other types, than the source."""
+        with translated(self._source.endpoint, "cannot read the columns"):
+            columns = {table.key: read_columns(origin, table.oid) for table in tables}
+        for table in tables:
+            self._check_columns(table, columns[table.key])
+
+    def _check_columns(self, table: SourceTable, columns: Sequence[Column]) -> None:
+        copy = self._target.execute(
+            "select c.oid::bigint from pg_class c join pg_namespace n on n.oid = c.relnamespace"
             " join replication.source_table t on t.source_id = %s and t.schema_name = %s"
             " and t.table_name = c.relname"
-            " where n.nspname = %s and c.relname = %s and c.relkind = 'r' and a.attnum > 0"
-            " and not a.attisdropped and a.attgenerated = ''"
-            " group by c.oid",
+            " where n.nspname = %s and c.relname = %s and c.relkind = 'r'",
             (
                 self._row.source_id,
                 table.schema,
@@ -173,16 +190,16 @@ class _Resync:
                 table.name,
             ),
         ).fetchone()
-        if columns is None:
+        if copy is None:
             raise TargetError(
                 f"{self._endpoint}: there is no copy of {table} that could be copied again",
                 hint="Only tables that were copied once can be; copy the source again with"
                 f" pgrepl basebackup {self._source.name} --restart.",
             )
-        if sorted(table.columns) != sorted(columns[0]):
+        if columns != read_columns(self._target, copy[0]):
             raise TargetError(
                 f"{self._endpoint}: the copy of {table} has other columns than the table",
-                hint="Give it the source's columns first.",
+                hint="Let replay apply the DDL that waits, or give it the source's columns.",
             )
 
     def park(self, tables: Sequence[SourceTable]) -> None:
@@ -254,7 +271,7 @@ class _Resync:
         while not is_over():
             if time.monotonic() > deadline:
                 return False
-            time.sleep(_POLL_S)
+            self._options.pause(_POLL_S)
         return True
 
     def copy(
@@ -277,9 +294,8 @@ class _Resync:
 
     def _empty(self, tables: Sequence[SourceTable]) -> None:
         self._target.execute("set local session_replication_role = replica")
-        self._target.execute(
-            SQL("set local lock_timeout = {}").format(Literal(f"{self._options.wait_s}s"))
-        )
+        lock_s = self._options.lock_s or self._options.wait_s
+        self._target.execute(SQL("set local lock_timeout = {}").format(Literal(f"{lock_s}s")))
         for table in tables:
             # Of a run that was killed; waits for its tasks that are still at work.
             self._target.execute(

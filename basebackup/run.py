@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from pgrepl.advisory import take_lock
+from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.basebackup import finish, state
 from pgrepl.basebackup.copying import RowCopy
 from pgrepl.basebackup.discard import discard
@@ -71,7 +71,7 @@ def copy_source(
     with ExitStack() as stack:
         target = stack.enter_context(connect(config.target.endpoint, _STAGE))
         migrate(target, config.target.endpoint)
-        take_lock(target, f'basebackup of source "{source.name}"')
+        take_lock(target, copy_lock(source.name))
         origin = stack.enter_context(connect(source.endpoint, _STAGE))
         # What concerns the source is translated nearer to it.
         with translated(config.target.endpoint, "cannot go on"):

@@ -22,6 +22,7 @@ __all__ = [
     "PendingStep",
     "TableProgress",
     "begin_copying",
+    "clear_parts",
     "clear_work",
     "finish_tables",
     "forget",
@@ -124,17 +125,15 @@ def begin_copying(
     start: Start,
 ) -> None:
     """Record what this run copies and under which snapshot; empty what an earlier run began."""
-    keys = {
-        "source": source_id,
-        "schemas": [t.schema for t in tables],
-        "names": [t.name for t in tables],
-    }
+    keys = _keys(source_id, tables)
     with connection.transaction():
         # Waits for tasks of a dead run that are still at work; they find nothing more after this.
         begun = connection.execute(
-            "delete from replication.copy_part p using replication.source_table t"
+            "delete from replication.copy_part p using replication.source_table t,"
+            " unnest(%(schemas)s::text[], %(names)s::text[]) as w (schema_name, table_name)"
             " where p.source_id = %(source)s and t.source_id = p.source_id"
             " and t.schema_name = p.schema_name and t.table_name = p.table_name"
+            " and w.schema_name = p.schema_name and w.table_name = p.table_name"
             " and t.state <> 'ready' returning p.schema_name, p.table_name",
             keys,
         ).fetchall()
@@ -171,11 +170,10 @@ def begin_copying(
                 )
 
 
-def finish_tables(connection: Connection, source_id: int) -> int:
-    """Mark the tables whose parts are all copied as ready, and return how many became so."""
+def finish_tables(connection: Connection, source_id: int, tables: Iterable[SourceTable]) -> int:
+    """Mark those tables whose parts are all copied as ready, and return how many became so."""
     done = connection.execute(
-        load_query("pgrepl.basebackup", "finish_tables"),
-        {"source": source_id},
+        load_query("pgrepl.basebackup", "finish_tables"), _keys(source_id, tables)
     )
     return done.rowcount
 
@@ -236,6 +234,27 @@ def leave_out_steps(connection: Connection, source_id: int) -> None:
         " from replication.copy_step where source_id = %s and not is_done order by step",
         (source_id,),
     )
+
+
+def clear_parts(connection: Connection, source_id: int, tables: Iterable[SourceTable]) -> None:
+    """Remove the lists of what was to be copied of some tables, when it is done."""
+    connection.execute(
+        "delete from replication.copy_part p"
+        " using unnest(%(schemas)s::text[], %(names)s::text[]) as w (schema_name, table_name)"
+        " where p.source_id = %(source)s and w.schema_name = p.schema_name"
+        " and w.table_name = p.table_name",
+        _keys(source_id, tables),
+    )
+
+
+def _keys(source_id: int, tables: Iterable[SourceTable]) -> dict[str, object]:
+    """Return tables as the parameters of a query."""
+    keys = [table.key for table in tables]
+    return {
+        "source": source_id,
+        "schemas": [schema for schema, _ in keys],
+        "names": [name for _, name in keys],
+    }
 
 
 def clear_work(connection: Connection, source_id: int) -> None:

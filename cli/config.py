@@ -57,7 +57,7 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
             "foreign_key_indexes": housekeeping.foreign_key_indexes,
             "history": write_duration(housekeeping.history),
         },
-        "ddl": {"include": list(config.ddl.include)},
+        "ddl": {"include": list(config.ddl.include), "resync": config.ddl.resync},
         "sources": {
             source.name: {
                 "dsn": source.dsn.masked(),

@@ -42,13 +42,15 @@ def replay(
     Runs until it is stopped by SIGTERM or Ctrl-C, which loses nothing. Exits 75 when another
     replayer runs on the target, and 50 when --once or --until-lsn is done but tables are parked.
     """
+    from pgrepl.cli.table_copies import TableCopies
     from pgrepl.ddl_capture import Applier
-    from pgrepl.housekeeping import Housekeeper
+    from pgrepl.housekeeping import Housekeeper, Resyncer
     from pgrepl.replayer import Replayer
 
     config = invocation.load_config()
     until = _parse_positions(config, until_lsn or [])
-    replayer = Replayer(config, Applier(config), upkeep=Housekeeper(config))
+    resync = Resyncer(config, TableCopies(config)) if config.ddl.resync else None
+    replayer = Replayer(config, Applier(config), upkeep=Housekeeper(config), resync=resync)
     _stop_on_signals(replayer)
     results = replayer.run(once=once, until=until)
     if json_output:

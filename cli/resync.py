@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.output import print_json
 from pgrepl.errors import UsageError
-
-if TYPE_CHECKING:
-    from pgrepl.config import Config
 
 __all__ = ["resync"]
 
@@ -45,9 +43,12 @@ def resync(
     The tables are parked meanwhile: their changes wait, and those that the copy does not hold are
     applied at the end. Interrupted, the same command begins anew; nothing is lost.
     """
-    from pgrepl.basebackup import ResyncOptions, resync_tables
+    from pgrepl.basebackup import ResyncOptions, TableProgress, resync_tables
     from pgrepl.cli.basebackup_output import make_watcher
+    from pgrepl.cli.table_copies import apply_waiting
     from pgrepl.naming import TableSelection, shown_name
+    from pgrepl.replayer.session import open_session
+    from pgrepl.replayer.settings import ReplaySettings
 
     config = invocation.load_config()
     chosen = config.source(source)
@@ -56,44 +57,30 @@ def resync(
     except ValueError as exc:
         raise UsageError(str(exc), hint="Write schema.table as on the source.") from exc
     options = ResyncOptions(tables=selection, jobs=jobs, wait_s=wait)
+    applied: dict[tuple[str, str], int] = {}
+
+    def go_on(copied: Sequence[TableProgress]) -> None:
+        keys = [(table.schema_name, table.table_name) for table in copied]
+        with closing(open_session(config.target.endpoint, ReplaySettings())) as connection:
+            applied.update(apply_waiting(config, connection, source, keys))
+
     with make_watcher(source) as watcher:
-        report = resync_tables(config, chosen, options, watcher)
-    names = [shown_name(table.schema_name, table.table_name) for table in report.tables]
-    applied = _go_on(config, source, names)
+        report = resync_tables(config, chosen, options, watcher, go_on)
+    keys = [(table.schema_name, table.table_name) for table in report.tables]
     if json_output:
         rows = [
             {
-                "table": name,
+                "table": shown_name(*key),
                 "rows": table.row_count,
                 "bytes": table.byte_count,
-                "changes": applied[name],
+                "changes": applied[key],
             }
-            for name, table in zip(names, report.tables, strict=True)
+            for key, table in zip(keys, report.tables, strict=True)
         ]
         print_json({"source": source, "tables": rows, "seconds": round(report.seconds, 2)})
         return
-    for name, table in zip(names, report.tables, strict=True):
+    for key, table in zip(keys, report.tables, strict=True):
         typer.echo(
-            f"copied: {name}: {table.row_count:,} rows, then {applied[name]:,} changes that waited"
+            f"copied: {shown_name(*key)}: {table.row_count:,} rows,"
+            f" then {applied[key]:,} changes that waited"
         )
-
-
-def _go_on(config: Config, source: str, names: list[str]) -> dict[str, int]:
-    """Apply what waited for the tables meanwhile, and let them go on."""
-    from pgrepl.replayer.parked import find_parked, retry_table
-    from pgrepl.replayer.session import open_session
-    from pgrepl.replayer.settings import ReplaySettings
-
-    settings = ReplaySettings()
-    target = config.target.endpoint
-    with closing(open_session(target, settings)) as connection:
-        return {
-            name: retry_table(
-                connection,
-                target,
-                find_parked(connection, source, name),
-                config.replay.on_conflict,
-                settings,
-            )
-            for name in names
-        }

@@ -122,7 +122,8 @@ def _target(target: TargetFacts) -> Iterator[Line]:
     yield Line("  tables", _tables(target))
     for table in target.tables:
         if reason := _not_well(table):
-            is_bad = table.parked_at is not None or table.resync_reason is not None
+            reasons = (table.parked_at, table.resync_reason, table.due_reason)
+            is_bad = any(item is not None for item in reasons)
             yield Line("", f"{table.name}: {reason}", "red" if is_bad else "yellow")
     for failure in target.failures:
         yield Line("  last error", f"{failure.stage}, {failure.at:%Y-%m-%d %H:%M:%S}Z", "red")
@@ -155,7 +156,10 @@ def _tables(target: TargetFacts) -> str:
         "ready": target.row.ready_count,
         "to copy": sum(table.state in ("pending", "copying") for table in target.tables),
         "parked": sum(table.parked_at is not None for table in target.tables),
-        "need a resync": sum(table.resync_reason is not None for table in target.tables),
+        "need a resync": sum(
+            table.resync_reason is not None or table.due_reason is not None
+            for table in target.tables
+        ),
     }
     words = [f"{count} {word}" for word, count in counts.items() if count or word == "ready"]
     if target.pending_ddl_count:
@@ -167,7 +171,10 @@ def _not_well(table: TableFacts) -> str:
     reasons = []
     if table.state == "copying":
         reasons.append(f"copying, {table.done_count} of {table.part_count} parts are here")
-    if table.resync_reason is not None:
+    if table.due_reason is not None:
+        failed = f", failed {_count(table.due_attempts, 'time')}" if table.due_attempts else ""
+        reasons.append(f"replay copies it again{failed}: {table.due_reason}")
+    elif table.resync_reason is not None:
         reasons.append(f"needs a resync: {table.resync_reason}")
     if table.parked_reason is not None:
         reasons.append(

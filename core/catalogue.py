@@ -11,7 +11,7 @@ from psycopg.sql import Composable, Identifier
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
-__all__ = ["PLAIN_TYPES", "SourceTable", "read_tables"]
+__all__ = ["PLAIN_TYPES", "Column", "SourceTable", "read_columns", "read_tables"]
 
 #: Built-in types whose binary form is the value and nothing else, on every version. Not among them:
 #: reg* types (an OID), composites and their arrays (OIDs of their columns), extensions' types.
@@ -64,3 +64,17 @@ def read_tables(connection: Connection) -> Sequence[SourceTable]:
         return cursor.execute(
             load_query("pgrepl", "source_tables"), {"plain_types": list(PLAIN_TYPES)}
         ).fetchall()
+
+
+#: Name, name of the type without its schema, which differs, and the type's modifier.
+Column = tuple[str, str, int]
+
+
+def read_columns(connection: Connection, oid: int) -> Sequence[Column]:
+    """Return the columns of a table on either side, without generated ones, by their names."""
+    return connection.execute(
+        "select a.attname::text, t.typname::text, a.atttypmod from pg_attribute a"
+        " join pg_type t on t.oid = a.atttypid where a.attrelid = %s::oid and a.attnum > 0"
+        " and not a.attisdropped and a.attgenerated = '' order by a.attname",
+        (oid,),
+    ).fetchall()

@@ -118,6 +118,8 @@ class DdlConfig:
 
     #: What is applied besides tables and what they need: some of DDL_KINDS.
     include: tuple[str, ...] = ()
+    #: Whether replay copies tables again whose rows DDL left different from the source's.
+    resync: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,7 +182,10 @@ def _read_housekeeping(section: Section) -> HousekeepingConfig:
 
 
 def _read_ddl(section: Section) -> DdlConfig:
-    ddl = DdlConfig(include=section.choices("include", DDL_KINDS))
+    ddl = DdlConfig(
+        include=section.choices("include", DDL_KINDS),
+        resync=section.boolean("resync", default=DdlConfig().resync),
+    )
     section.finish()
     return ddl
 

@@ -19,6 +19,7 @@ __all__ = [
     "TableSelection",
     "assign_target_schemas",
     "check_target_schema",
+    "exact_pattern",
     "is_system_schema",
     "shown_name",
 ]
@@ -33,6 +34,7 @@ _SYSTEM_SCHEMAS = frozenset({"information_schema", "pgrepl"})
 _PLACEHOLDERS = frozenset({"source", "db", "schema"})
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 _TOKEN = re.compile(r"\\[.*\\]|[^\\]")
+_SPECIAL = re.compile(r"[.*\\]")
 
 
 def is_system_schema(schema: str) -> bool:
@@ -55,6 +57,15 @@ def _quoted(name: str) -> str:
 
 class NameClashError(ValueError):
     """Names that PostgreSQL could not tell apart, or would cut."""
+
+
+def exact_pattern(schema: str, table: str) -> str:
+    r"""Return the pattern that takes in this table and no other.
+
+    >>> print(exact_pattern("app", "a.*"))
+    app.a\.\*
+    """
+    return ".".join(_SPECIAL.sub(r"\\\g<0>", name) for name in (schema, table))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where replay meets housekeeping: the replayer calls it, ``pgrepl.housekeeping`` does it.
+"""Where replay meets what runs beside it: the replayer calls, ``pgrepl.housekeeping`` does it.
 
 Stages do not import one another; ``cli`` brings the two together.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from pgrepl.postgres import Connection
 from pgrepl.source_state import SourceRow
 
-__all__ = ["Upkeep"]
+__all__ = ["Resync", "Upkeep"]
 
 
 class Upkeep(Protocol):
@@ -28,4 +29,20 @@ class Upkeep(Protocol):
         Work in hand gets so long to finish (None: as long as it takes), then it is broken off; it
         is taken up again when the source has caught up the next time.
         """
+        ...
+
+
+class Resync(Protocol):
+    """Copies tables again that DDL left different from the source's. It never fails replay."""
+
+    def look(self, connection: Connection, source: SourceRow) -> None:
+        """See what is due of a source; call it often. What is due is done meanwhile."""
+        ...
+
+    def finish(self, connection: Connection, source: SourceRow) -> bool:
+        """Do what is due of a source, once, and return whether any of it succeeded."""
+        ...
+
+    def stop(self) -> None:
+        """Break off what is in hand; the next start takes it up again."""
         ...

@@ -39,6 +39,7 @@ from pgrepl.ddl_capture.target import read_functions
 from pgrepl.ddl_capture.workspace import Workspace
 from pgrepl.failpoint import reach
 from pgrepl.remap import remap
+from pgrepl.resync_due import read_due
 from pgrepl.syntax import Tree, parse, to_sql
 
 __all__ = ["Application"]
@@ -93,7 +94,8 @@ class Application:
         detached = find_detached(tree)
         reason = left_out(tree, self.include) or refine(tree, self.include)
         self._learn_names(mentioned_schemas(tree))
-        if self._is_in_copy():
+        is_in_copy = self._is_in_copy()
+        if is_in_copy and self._comparison().is_equal(self._replicated()):
             self._record("skipped", "the copy of the table was made after it")
             return
         reason = reason or self._reason_to_leave_out(tree)
@@ -103,6 +105,12 @@ class Application:
             return
         self._execute(statements, detached)
         self._compare()
+        if is_in_copy:
+            # A resync copies rows, and the structure came by this; what it did to rows that the
+            # copy has as they were afterwards, nobody knows.
+            for table in self._replicated():
+                key = mapped_name(table, self.target.names)
+                self.target.mark(key, f"its copy was made after {self.event.tag}, applied later")
         self._check_identity()
         self._record("applied")
 
@@ -112,6 +120,13 @@ class Application:
         self.remapped = edited
         self.target.watch(partial(self.target.run_sql, edited))
         self._record("edited", decided_by=decided_by)
+
+    def is_due(self) -> bool:
+        """Whether a table of the command waits to be copied again: its rows prove nothing."""
+        keys = {(table["schema"], table["name"]) for table in self.tables}
+        return any(
+            table.key in keys for table in read_due(self.target.connection, self.target.source_id)
+        )
 
     def _learn_names(self, mentioned: set[str]) -> None:
         schemas = set(self.event.path) | mentioned | {table["schema"] for table in self.tables}
@@ -284,13 +299,18 @@ class Application:
         if reason is not None and (is_persistence or self.target.has_rows(key)):
             self.target.mark(key, reason)
 
-    def _compare(self) -> None:
-        selected = [
+    def _replicated(self) -> list[Mapping[str, Any]]:
+        return [
             table
             for table in self.tables
             if self._is_selected(table) and table["schema"] in self.target.names.schemas
         ]
-        Comparison(self.target, self.event.tag).run(selected)
+
+    def _comparison(self) -> Comparison:
+        return Comparison(self.target, self.event.tag)
+
+    def _compare(self) -> None:
+        self._comparison().run(self._replicated())
 
     def _check_identity(self) -> None:
         """Say of new tables whether their updates and deletes can be told."""
@@ -315,7 +335,8 @@ class Application:
         for table in self.tables:
             # It was replicated until now, and its changes are not in the WAL any more.
             if table["persistence"] != "p" and table["schema"] in self.target.names.schemas:
-                self.target.mark(mapped_name(table, self.target.names), "it became unlogged")
+                key = mapped_name(table, self.target.names)
+                self.target.mark(key, "it became unlogged", is_due=False)
         self._compare()
         self._record("skipped", reason)
 

@@ -111,6 +111,7 @@ class Applier:
     ) -> None:
         source_id = event.source.source_id
         decision = journal.find_decision(connection, source_id, row.log_id)
+        is_due = self._config.ddl.resync and application.is_due()
         try:
             if decision is not None and decision.kind == "skip":
                 journal.record_history(
@@ -131,6 +132,12 @@ class Applier:
             error = translate(exc, self._config.target.endpoint, f"cannot apply {row.tag}")
             if isinstance(error, TargetUnavailable):
                 raise error from exc
+            if isinstance(exc, psycopg.IntegrityError) and is_due:
+                raise TargetUnavailable(
+                    f"{error.message}; the table's rows are not the source's, and it waits for its"
+                    " resync",
+                    hint="It goes on by itself when the table is copied again.",
+                ) from exc
             reason = error.message.partition(f"cannot apply {row.tag}: ")[2]
             raise self._stopped(application, event, row, reason) from exc
         journal.settle(connection, source_id, row.log_id)

@@ -40,7 +40,7 @@ class Comparison:
         selected = {mapped_name(table, names): table for table in tables}
         if not selected:
             return
-        there = {(relation.schema, relation.name) for relation in self._target.relations()}
+        there = self._there()
         for key, table in selected.items():
             if key not in there:
                 self._bring(key, table)
@@ -51,6 +51,20 @@ class Comparison:
             if differences:
                 listed = "; ".join(map(str, differences[:_SHOWN]))
                 raise DifferentError(f"table {key[0]}.{key[1]} differs after it: {listed}")
+
+    def is_equal(self, tables: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether replicated tables have the source's structure already."""
+        names = self._target.names
+        selected = {mapped_name(table, names): table for table in tables}
+        there = self._there()
+        found = self._target.definitions(selected)
+        return all(
+            key in found and not compare_tables(table, found[key], names, there.__contains__)
+            for key, table in selected.items()
+        )
+
+    def _there(self) -> set[TableName]:
+        return {(relation.schema, relation.name) for relation in self._target.relations()}
 
     def _bring(self, key: TableName, table: Mapping[str, Any]) -> None:
         """Make a table that became a replicated one without being created: by a rename, say."""

@@ -46,6 +46,8 @@ class TargetRelation:
     root_schema: str
     root_name: str
     is_permanent: bool
+    #: Not a partitioned table, whose rows are its partitions'.
+    has_rows: bool
 
 
 def read_relations(connection: Connection, schemas: Iterable[str]) -> dict[int, TargetRelation]:

@@ -16,6 +16,7 @@ from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture.event import CapturedEvent
 from pgrepl.ddl_capture.expressions import used_sequences
 from pgrepl.ddl_capture.naming import ConfinedMap, make_map, new_target_schema
+from pgrepl.ddl_capture.parking import check_parked, read_parked, release_interrupted
 from pgrepl.ddl_capture.rules import RefusedError
 from pgrepl.ddl_capture.session import resolve_schemas, search_path
 from pgrepl.ddl_capture.structure import TableName
@@ -32,6 +33,7 @@ from pgrepl.ddl_capture.target import (
 )
 from pgrepl.failpoint import reach
 from pgrepl.postgres import Connection
+from pgrepl.resync_due import mark_due
 from pgrepl.source_state import read_target_schemas
 from pgrepl.syntax import Tree, walk
 
@@ -116,13 +118,21 @@ class Workspace:
 
     def watch(self, run: Callable[[], None]) -> None:
         """Run something and write down what it did to schemas and tables."""
-        parked = self._parked_definitions()
+        row = self.captured.source
+        release_interrupted(self.connection, row)
+        parked = read_parked(self.connection, row)
+        # Known before it runs, nobody queues up behind the locks that it waits for.
+        touched = {(table["schema"], table["name"]) for table in self.event.tables}
+        check_parked(parked, {key for key in touched if parked.get(key)})
+        definitions = self._definitions(parked)
         old = {target: schema for schema, target in self.known.items()}
         new = {target: schema for schema, target in self.names.schemas.items()}
         schemas_before = read_schema_oids(self.connection, old)
         before = read_relations(self.connection, old)
         run()
         reach("ddl.statement_run")
+        now = self._definitions(parked)
+        check_parked(parked, {key for key in parked if definitions[key] != now[key]})
         schemas_after = read_schema_oids(self.connection, new)
         record_schemas(self.connection, self.source_id, schemas_before, schemas_after, new)
         after = read_relations(self.connection, schemas_after.values())
@@ -135,19 +145,15 @@ class Workspace:
             sources=(old, new),
             selection=self.source.selection,
         )
-        if parked != self._parked_definitions():
-            raise RefusedError("it changes a parked table, whose changes wait in their order")
         self.made |= {(now.schema, now.name) for oid, now in after.items() if oid not in before}
 
-    def _parked_definitions(self) -> Mapping[TableName, Mapping[str, Any]]:
-        rows = self.connection.execute(
-            "select schema_name::text, table_name::text from replication.parked_table"
-            " where source_id = %s",
-            (self.source_id,),
-        ).fetchall()
-        return self.definitions(
-            (self.known[schema], name) for schema, name in rows if schema in self.known
-        )
+    def _definitions(
+        self, tables: Iterable[TableName]
+    ) -> dict[TableName, Mapping[str, Any] | None]:
+        """Return the structures of tables of the source on the target; None: it has none."""
+        places = {(schema, name): (self.known.get(schema, ""), name) for schema, name in tables}
+        found = self.definitions(places.values())
+        return {key: found.get(place) for key, place in places.items()}
 
     def definitions(self, tables: Iterable[TableName]) -> dict[TableName, Mapping[str, Any]]:
         """Return the structures of tables of the target."""
@@ -169,15 +175,20 @@ class Workspace:
         ).fetchall()
         return bool(has_rows)
 
-    def mark(self, table: TableName, reason: str) -> None:
-        """Mark a table of the target for a resync, and its partitions, which hold its rows."""
+    def mark(self, table: TableName, reason: str, *, is_due: bool = True) -> None:
+        """Mark a table of the target for a resync, or its partitions, which hold its rows.
+
+        It is done by itself when it is due; what is not due could not be copied now.
+        """
         self.notes.append(f"resync: {reason}")
         schemas = {target: schema for schema, target in self.names.schemas.items()}
         for relation in self.relations():
             own = (relation.schema, relation.name)
-            if table in (own, (relation.root_schema, relation.root_name)):
+            if relation.has_rows and table in (own, (relation.root_schema, relation.root_name)):
                 key = (schemas[relation.schema], relation.name)
                 mark_resync(self.connection, self.source_id, key, reason)
+                if is_due:
+                    mark_due(self.connection, self.source_id, key, reason)
 
     def is_replicated(self, table: TableName) -> bool:
         """Whether changes of a table of the source are applied."""

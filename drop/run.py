@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from pgrepl.advisory import take_lock
+from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.config import Config, SourceConfig
 from pgrepl.drop.report import DropReport, Item, Survey
 from pgrepl.drop.source_side import check_idle, check_same, clear_source, look_at_source
@@ -76,7 +76,7 @@ def drop_source(
         row = find_row(target, endpoint, source.name) if target is not None else None
         slot = row.slot if row is not None else source.slot
         if target is not None:
-            take_lock(target, f'basebackup of source "{source.name}"')
+            take_lock(target, copy_lock(source.name))
         # Without a target nobody knows whose the slot is; the configuration says it is ours.
         is_ours = row is not None or target is None
         is_source_there = not is_source_gone and _can_clear_source(

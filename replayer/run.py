@@ -39,7 +39,7 @@ from pgrepl.replayer.whole import drop_stages, merge_batch, stage_prefix
 from pgrepl.replayer.work import SourceWork, Work, shard_tasks
 from pgrepl.source_state import find_source
 from pgrepl.sqlstate import translated
-from pgrepl.upkeep import Upkeep
+from pgrepl.upkeep import Resync, Upkeep
 
 __all__ = ["Replayer", "SourceResult"]
 
@@ -72,6 +72,7 @@ class Replayer:
         settings: ReplaySettings | None = None,
         *,
         upkeep: Upkeep | None = None,
+        resync: Resync | None = None,
     ) -> None:
         """Prepare; nothing is connected yet."""
         self._config = config
@@ -79,6 +80,7 @@ class Replayer:
         self._ddl = ddl
         self._settings = settings or ReplaySettings()
         self._upkeep = upkeep
+        self._resync = resync
         self._is_stopping = threading.Event()
         self._jobs = ShardJobs(config.spark)
 
@@ -111,6 +113,8 @@ class Replayer:
                     delay = min(delay * 2, self._settings.backoff_limit_s)
         finally:
             self._jobs.stop()
+            if self._resync is not None:
+                self._resync.stop()
             if self._upkeep is not None:
                 # A job of cron has no other time for it.
                 self._upkeep.stop(None if is_ending and not self._is_stopping.is_set() else 0.0)
@@ -128,6 +132,9 @@ class Replayer:
             if is_ending:
                 _set_ends(control, works.values(), until)
             self._work_off(control, listener, works, is_ending=is_ending)
+            while is_ending and self._finish_resyncs(control, works.values()):
+                # DDL on those tables may have waited for it.
+                self._work_off(control, listener, works, is_ending=is_ending)
             return [_result(control, work) for work in works.values()]
 
     def _open_sources(self, control: Connection, works: dict[int, SourceWork]) -> None:
@@ -156,6 +163,7 @@ class Replayer:
             begin = time.monotonic()
             if not is_ending:
                 self._open_sources(control, works)
+                self._look_for_resyncs(control, works.values())
             applied = self._round(control, works.values())
             if applied:
                 attempts = 0
@@ -184,6 +192,22 @@ class Replayer:
         least_s, most_s = seconds_apart(newest, datetime.now(UTC), self._settings)
         self._is_stopping.wait(begin + least_s - time.monotonic())
         listener.wait_for_rest(begin + most_s - time.monotonic(), self._is_stopping)
+
+    def _look_for_resyncs(self, control: Connection, works: Iterable[SourceWork]) -> None:
+        if self._resync is not None:
+            for work in works:
+                self._resync.look(control, work.source)
+
+    def _finish_resyncs(self, control: Connection, works: Iterable[SourceWork]) -> bool:
+        """Copy what is due, as a job of cron has no other time, and say whether that was any."""
+        resync = self._resync
+        if resync is None or self._is_stopping.is_set():
+            return False
+        is_any = False
+        for work in works:
+            # A source that was not asked for ends at 0.
+            is_any |= work.end_seq != 0 and resync.finish(control, work.source)
+        return is_any
 
     def _round(self, control: Connection, works: Iterable[SourceWork]) -> Sequence[Work]:
         """Apply the next batch of every source that has one, and return what was applied."""

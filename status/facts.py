@@ -101,6 +101,10 @@ class TableFacts:
     #: None for a table that only replay knows of.
     state: TableState | None
     resync_reason: str | None
+    #: Why replay copies it again by itself, how often that failed, and how the last time.
+    due_reason: str | None
+    due_attempts: int
+    due_error: str | None
     part_count: int
     done_count: int
     parked_at: datetime | None

@@ -184,7 +184,21 @@ def _target_problems(
 
 
 def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Problem]:
-    resync = [table for table in target.tables if table.resync_reason is not None]
+    due = [table for table in target.tables if table.due_reason is not None]
+    if due:
+        errors = dict.fromkeys(table.due_error for table in due if table.due_error is not None)
+        failed = f"; it failed: {next(iter(errors))}" if errors else ""
+        yield _waits(
+            "resync-due",
+            f"tables that DDL left different: {_named(due)}{failed}",
+            "pgrepl replay copies them again by itself, unless [ddl] resync is off; or do it now:"
+            f" pgrepl resync {config.name} TABLE…",
+        )
+    resync = [
+        table
+        for table in target.tables
+        if table.resync_reason is not None and table.due_reason is None
+    ]
     if resync:
         yield _waits(
             "resync",

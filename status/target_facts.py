@@ -21,7 +21,7 @@ __all__ = ["read_target"]
 T = TypeVar("T")
 
 #: What is asked for here stands in the migrations up to this one.
-_NEEDED_VERSION = 5
+_NEEDED_VERSION = 8
 
 _PATIENCE_S = 10
 

@@ -1,4 +1,4 @@
--- Mark the tables whose parts are all copied as ready.
+-- Mark those of a run's tables whose parts are all copied as ready.
 update replication.source_table t set state = 'ready', row_count = p.row_count,
  byte_count = p.byte_count, seconds = p.seconds, copied_at = now()
  from (select t.schema_name, t.table_name,
@@ -6,6 +6,8 @@ update replication.source_table t set state = 'ready', row_count = p.row_count,
               coalesce(sum(p.byte_count), 0) as byte_count,
               coalesce(sum(p.seconds), 0) as seconds
          from replication.source_table t
+         join unnest(%(schemas)s::name[], %(names)s::name[]) as w (schema_name, table_name)
+        using (schema_name, table_name)
          left join replication.copy_part p using (source_id, schema_name, table_name)
         where t.source_id = %(source)s and t.state = 'copying'
         group by 1, 2

@@ -4,7 +4,8 @@ select c.oid::bigint                           as oid,
        c.relname::text                         as name,
        coalesce(rn.nspname, n.nspname)::text   as root_schema,
        coalesce(r.relname, c.relname)::text    as root_name,
-       c.relpersistence = 'p'                  as is_permanent
+       c.relpersistence = 'p'                  as is_permanent,
+       c.relkind = 'r'                         as has_rows
   from pg_catalog.pg_class c
   join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   left join pg_catalog.pg_class r on r.oid = pg_catalog.pg_partition_root(c.oid)

@@ -1,12 +1,14 @@
 -- The tables that are not plainly well: being copied, marked for a resync, parked, or found
 -- different from what the source's changes expect.
 select source_id, schema_name, table_name, t.state, t.resync_reason,
+       d.reason as due_reason, coalesce(d.attempt_count, 0) as due_attempts, d.error as due_error,
        copy.part_count, copy.done_count,
        p.parked_at, p.sqlstate, p.reason as parked_reason, coalesce(kept.change_count, 0)::bigint
                                                                   as parked_changes,
        coalesce(c.missing_count, 0)                               as missing_count,
        coalesce(c.extra_count, 0)                                 as extra_count
   from replication.source_table t
+  left join replication.resync_due d using (source_id, schema_name, table_name)
   full join replication.parked_table p using (source_id, schema_name, table_name)
   full join replication.conflict c using (source_id, schema_name, table_name)
   left join lateral (
@@ -22,5 +24,6 @@ select source_id, schema_name, table_name, t.state, t.resync_reason,
             = (p.source_id, p.schema_name, p.table_name)) kept on true
  where source_id = any (%(ids)s)
    and (t.state is distinct from 'ready' or t.resync_reason is not null
+        or d.reason is not null
         or p.parked_at is not null or c.last_at is not null)
  order by source_id, schema_name, table_name

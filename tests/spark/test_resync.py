@@ -111,6 +111,18 @@ def test_killed_resync_is_begun_anew_by_the_same_command(source, target, tmp_pat
     assert checksums(target, there) == checksums(source, "app")
 
 
+def test_resync_that_was_killed_is_not_finished_by_one_of_another_table(source, target, tmp_path):
+    make_tables(source)
+    copy(target, source)
+    config = write_copy_config(tmp_path, source, target)
+    command = ("resync", source.name, "app.accounts", "--config", config)
+    killed = run_pgrepl(*command, env={"PGREPL_FAILPOINT": "basebackup.copy_planned:kill"})
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    resync(target, source, "app.moves")
+    assert states(target)["accounts"] == ("copying", True)
+    assert states(target)["moves_0"] == ("ready", True)
+
+
 def test_table_that_has_no_copy_is_refused(source, target):
     make_tables(source)
     copy(target, source)
@@ -126,6 +138,16 @@ def test_copy_with_other_columns_is_refused_before_anything_changes(source, targ
     with pytest.raises(TargetError, match="has other columns"):
         resync(target, source, "app.accounts")
     assert states(target)["accounts"] == ("ready", False)
+
+
+def test_copy_with_columns_of_other_types_is_refused(source, target):
+    make_tables(source)
+    copy(target, source)
+    # As many bytes in COPY's binary format, which would be taken for an integer.
+    source.execute("alter table app.moves add n real")
+    target.execute(f"alter table {source.name}_app.moves add n integer")
+    with pytest.raises(TargetError, match="has other columns"):
+        resync(target, source, "app.moves")
 
 
 def test_unknown_table_is_a_usage_error_and_a_running_copy_is_not_disturbed(source, target):

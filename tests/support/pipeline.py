@@ -12,6 +12,7 @@ from pgrepl.errors import DdlStopped
 from pgrepl.postgres import Connection
 from pgrepl.receiver import Receiver, ReceiverSettings
 from pgrepl.replayer import Replayer, ReplaySettings, SourceResult
+from pgrepl.upkeep import Resync
 from tests.support.copying import copy, make_config
 from tests.support.database import Database
 from tests.support.replaying import checksums
@@ -45,6 +46,8 @@ class Pipeline:
     #: Applies captured DDL, where some is expected.
     ddl: DdlApplier | None = None
     special_floats: SpecialFloats = "mark"
+    #: Copies tables again that DDL left different, where a test wants that.
+    resync: Resync | None = None
 
     @property
     def config(self) -> Config:
@@ -66,7 +69,9 @@ class Pipeline:
         """Replay what is spooled, and return what came of it."""
         config = self.config
         config = replace(config, replay=replace(config.replay, **options))
-        (result,) = Replayer(config, self.ddl or NoDdl(), settings).run(once=True)
+        (result,) = Replayer(config, self.ddl or NoDdl(), settings, resync=self.resync).run(
+            once=True
+        )
         return result
 
     def apply(self, settings: ReplaySettings = QUICK, **options: Any) -> None:

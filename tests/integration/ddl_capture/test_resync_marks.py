@@ -29,6 +29,7 @@ def test_values_that_only_the_source_knows_mark_the_table(follow, ddl):
     following = follow()
     following.run(TABLE, ddl)
     assert set(following.resyncs()) == {"a"}
+    assert following.target.rows("select table_name from replication.resync_due") == [("a",)]
     assert following.pending() == []
 
 
@@ -51,7 +52,7 @@ def test_what_the_text_reproduces_marks_nothing(follow, ddl):
     assert following.problems("app") == []
 
 
-def test_partitions_are_marked_with_their_root(follow):
+def test_partitions_are_marked_in_the_place_of_their_root(follow):
     following = follow()
     following.run(
         "create schema app; create table app.p (id int primary key) partition by range (id);"
@@ -59,4 +60,5 @@ def test_partitions_are_marked_with_their_root(follow):
         " insert into app.p values (1)",
         "alter table app.p add c timestamptz default now()",
     )
-    assert set(following.resyncs()) == {"p", "p1"}
+    assert set(following.resyncs()) == {"p1"}
+    assert following.target.rows("select table_name from replication.resync_due") == [("p1",)]

@@ -138,6 +138,11 @@ def test_kinds_of_ddl_are_read_once_each(load):
     assert load(MINIMAL).ddl.include == ()
 
 
+def test_tables_are_copied_again_after_ddl_unless_that_is_switched_off(load):
+    assert load(MINIMAL).ddl.resync
+    assert not load(MINIMAL + "\n[ddl]\nresync = false\n").ddl.resync
+
+
 @pytest.mark.parametrize("value", ['["tables"]', '"views"', "[1]", "[[]]"])
 def test_kind_of_ddl_that_is_none_is_refused(load, value):
     with pytest.raises(ConfigError, match=r"ddl\.include: must be a list of some of"):

@@ -1,0 +1,257 @@
+"""Tables whose rows DDL left different are copied again, and nobody touches anything."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+import pytest
+
+from pgrepl.advisory import copy_lock, take_lock
+from pgrepl.basebackup import ResyncOptions, resync_tables
+from pgrepl.cli.table_copies import TableCopies, apply_waiting
+from pgrepl.ddl_capture import Applier, install
+from pgrepl.dsn import Dsn
+from pgrepl.errors import TargetUnavailable
+from pgrepl.housekeeping import Resyncer
+from pgrepl.naming import TableSelection
+from pgrepl.receiver import Receiver
+from pgrepl.replayer import Replayer
+from pgrepl.replayer.session import open_session
+from pgrepl.replayer.settings import ReplaySettings
+from tests.support.backlog import control, die_at
+from tests.support.copying import Recorder
+from tests.support.killing import write_copy_config
+from tests.support.pipeline import QUICK, Pipeline
+from tests.support.program import run_pgrepl
+from tests.support.waiting import wait_until
+from tests.support.workload import make_tables, writers
+
+pytestmark = pytest.mark.usefixtures("one_spark_session")
+
+RANDOM = "alter table app.accounts add column luck double precision not null default random()"
+#: The values of each are the source's secret; the last one's table has partitions.
+SECRETS = (
+    RANDOM,
+    "alter table app.history add column at timestamptz default clock_timestamp()",
+    "alter table app.moves add column number serial",
+)
+
+
+@pytest.fixture
+def pipeline(source, target) -> Pipeline:
+    """Return a copied source whose DDL is captured; a resync follows its DDL."""
+    made = Pipeline(source, target)
+    make_tables(source)
+    made.ddl = Applier(made.config)
+    install(made.config.sources[source.name])
+    made.copy()
+    made.resync = make_resyncer(made)
+    return made
+
+
+def make_resyncer(pipeline: Pipeline, **parameters: str) -> Resyncer:
+    """Return one that has no patience with failures; parameters are those of the source's DSN."""
+    name = pipeline.source.name
+    dsn = Dsn(pipeline.source.dsn(**parameters))
+    config = pipeline.config
+    source = replace(config.sources[name], dsn=dsn)
+    config = replace(config, sources={name: source})
+    return Resyncer(config, TableCopies(config), interval_s=0.0, backoff_s=0.0)
+
+
+def due(pipeline: Pipeline) -> dict[str, int]:
+    return dict(
+        pipeline.target.rows("select table_name::text, attempt_count from replication.resync_due")
+    )
+
+
+@contextmanager
+def running(pipeline: Pipeline) -> Iterator[None]:
+    """Receive and replay as services do, until the block ends."""
+    config = pipeline.config
+    assert pipeline.ddl is not None
+    receiver = Receiver(config, config.sources[pipeline.source.name])
+    replayer = Replayer(
+        config,
+        pipeline.ddl,
+        replace(QUICK, pace_s=0.05, idle_s=0.2),
+        resync=make_resyncer(pipeline),
+    )
+    services = [threading.Thread(target=receiver.run), threading.Thread(target=replayer.run)]
+    for service in services:
+        service.start()
+    try:
+        yield
+    finally:
+        receiver.stop()
+        replayer.stop()
+        for service in services:
+            service.join()
+
+
+def is_mended(pipeline: Pipeline) -> bool:
+    """Whether all DDL has arrived and nothing waits because of it."""
+    return bool(
+        pipeline.target.value(
+            f"select count(*) = {len(SECRETS)} from replication.ddl_history"
+            " where not exists (select from replication.resync_due)"
+            " and not exists (select from replication.parked_table)"
+        )
+    )
+
+
+def test_values_that_only_the_source_knows_arrive_under_writers(pipeline):
+    with running(pipeline), writers(pipeline.source):
+        for ddl in SECRETS:
+            pipeline.source.execute(ddl)
+        wait_until(lambda: is_mended(pipeline), 60)
+    pipeline.apply()
+    assert pipeline.differences("app") == []
+    assert pipeline.target.value(
+        "select bool_and(resync_reason is null) from replication.source_table"
+    )
+
+
+@pytest.mark.parametrize("place", ["resync.parked", "basebackup.copy_planned", "resync.copied"])
+def test_resync_that_was_killed_is_taken_up_at_the_next_start(pipeline, place):
+    pipeline.source.execute(RANDOM)
+    pipeline.receive()
+    die_at(place, pipeline.replay)
+    assert due(pipeline) == {"accounts": 0}
+    # More DDL on the table must not wait for a resync that itself would wait for the DDL.
+    pipeline.source.execute(
+        "update app.accounts set balance = 5 where id = 1",
+        "alter table app.accounts add column club text default 'none'",
+        "update app.accounts set club = 'gold' where id = 2",
+        "alter table app.accounts rename column note to remark",
+    )
+    pipeline.apply()
+    assert due(pipeline) == {}
+    assert pipeline.differences("app") == []
+
+
+def test_resync_that_fails_is_tried_again_and_told_of(pipeline, tmp_path):
+    role = f"reader_{pipeline.source.name}"
+    pipeline.source.execute(f"create role {role} login replication")
+    try:
+        pipeline.resync = make_resyncer(pipeline, user=role)
+        pipeline.source.execute(RANDOM)
+        pipeline.receive()
+        assert pipeline.replay().error is None
+        assert due(pipeline) == {"accounts": 1}
+        config = write_copy_config(tmp_path, pipeline.source, pipeline.target)
+        shown = run_pgrepl("status", "--config", config)
+        assert shown.returncode == 50
+        assert "permission denied" in shown.stdout + shown.stderr
+        assert "replay copies it again, failed 1 time" in shown.stdout
+        pipeline.source.execute(
+            f"grant usage on schema app to {role}", f"grant select on app.accounts to {role}"
+        )
+        pipeline.apply()
+        assert due(pipeline) == {}
+        assert pipeline.differences("app") == []
+    finally:
+        pipeline.source.execute(f"drop owned by {role}", f"drop role {role}")
+
+
+def test_resync_waits_for_one_that_a_person_runs(pipeline):
+    pipeline.source.execute(RANDOM)
+    pipeline.receive()
+    with control(pipeline) as person:
+        take_lock(person, copy_lock(pipeline.source.name))
+        assert pipeline.replay().parked == []
+        assert due(pipeline) == {"accounts": 0}
+    pipeline.apply()
+    assert due(pipeline) == {}
+    assert pipeline.differences("app") == []
+
+
+def test_switched_off_the_table_is_copied_by_hand(pipeline, tmp_path):
+    pipeline.resync = None
+    pipeline.source.execute(RANDOM)
+    pipeline.apply()
+    assert pipeline.differences("app") == ["accounts"]
+    assert due(pipeline) == {"accounts": 0}
+    config = write_copy_config(tmp_path, pipeline.source, pipeline.target)
+    done = run_pgrepl("resync", pipeline.source.name, "app.accounts", "--config", config)
+    assert done.returncode == 0, done.stderr
+    assert due(pipeline) == {}
+    assert pipeline.differences("app") == []
+
+
+def test_table_that_is_parked_for_another_reason_is_left_to_a_person(pipeline):
+    source_id = pipeline.target.value("select source_id from replication.source")
+    pipeline.source.execute(RANDOM)
+    pipeline.resync = None
+    pipeline.apply()
+    pipeline.target.execute(
+        "insert into replication.parked_table (source_id, schema_name, table_name, reason)"
+        f" values ({source_id}, 'app', 'accounts', 'it broke')"
+    )
+    pipeline.resync = make_resyncer(pipeline)
+    assert pipeline.replay().parked == [("app", "accounts")]
+    assert due(pipeline) == {"accounts": 0}
+    pipeline.target.execute("delete from replication.parked_table")
+    pipeline.apply()
+    assert pipeline.differences("app") == []
+
+
+def resync_by_hand(pipeline: Pipeline, *, meanwhile=lambda: None) -> None:
+    """Copy accounts; ``meanwhile`` is called when the snapshot is taken, before the rows go."""
+    config = pipeline.config
+    options = ResyncOptions(tables=TableSelection.of(["app.accounts"]), wait_s=30)
+    source = config.sources[pipeline.source.name]
+
+    def go_on(_: object) -> None:
+        with closing(open_session(config.target.endpoint, ReplaySettings())) as connection:
+            apply_waiting(config, connection, source.name, [("app", "accounts")])
+
+    resync_tables(config, source, options, Recorder({"data": meanwhile}), go_on)
+
+
+def test_ddl_on_a_table_that_is_being_copied_waits_for_it(pipeline):
+    outcomes = []
+
+    def change() -> None:
+        pipeline.source.execute("create unique index twice on app.accounts (id, balance)")
+        pipeline.receive()
+        outcomes.append(pipeline.replay())
+
+    resync_by_hand(pipeline, meanwhile=change)
+    (outcome,) = outcomes
+    assert isinstance(outcome.error, TargetUnavailable)
+    assert "is being copied again" in outcome.error.message
+    pipeline.apply()
+    assert pipeline.target.value(f"select to_regclass('{pipeline.schema('app')}.twice')")
+    assert pipeline.differences("app") == []
+
+
+def test_ddl_from_before_a_resync_is_applied_though_the_copy_saw_it(pipeline):
+    pipeline.source.execute("alter table app.accounts add constraint known check (balance >= 0)")
+    resync_by_hand(pipeline)
+    pipeline.apply()
+    found = pipeline.target.rows("select tag, outcome from replication.ddl_history")
+    assert found == [("ALTER TABLE", "applied")]
+    assert due(pipeline) == {}
+    assert pipeline.differences("app") == []
+
+
+def test_ddl_that_only_the_sources_rows_allow_waits_for_the_resync(pipeline):
+    resync, pipeline.resync = pipeline.resync, None
+    pipeline.source.execute(
+        "alter table app.accounts add column code serial",
+        "insert into app.accounts select 9000 + g, 0, 'late' from generate_series(1, 9) g",
+    )
+    pipeline.apply()
+    accounts = f"{pipeline.schema('app')}.accounts"
+    pipeline.target.execute(f"update {accounts} set code = 1")
+    pipeline.source.execute("alter table app.accounts add unique (code)")
+    pipeline.receive()
+    assert isinstance(pipeline.replay().error, TargetUnavailable)
+    assert pipeline.target.value("select count(*) from replication.ddl_pending") == 0
+    pipeline.resync = resync
+    pipeline.apply()
+    assert pipeline.differences("app") == []
