@@ -111,12 +111,13 @@ def test_killed_resync_is_begun_anew_by_the_same_command(source, target, tmp_pat
     assert checksums(target, there) == checksums(source, "app")
 
 
-def test_resync_that_was_killed_is_not_finished_by_one_of_another_table(source, target, tmp_path):
+@pytest.mark.parametrize("place", ["resync.parked", "basebackup.copy_planned"])
+def test_killed_resync_is_not_finished_by_one_of_another_table(source, target, tmp_path, place):
     make_tables(source)
     copy(target, source)
     config = write_copy_config(tmp_path, source, target)
     command = ("resync", source.name, "app.accounts", "--config", config)
-    killed = run_pgrepl(*command, env={"PGREPL_FAILPOINT": "basebackup.copy_planned:kill"})
+    killed = run_pgrepl(*command, env={"PGREPL_FAILPOINT": f"{place}:kill"})
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     resync(target, source, "app.moves")
     assert states(target)["accounts"] == ("copying", True)
