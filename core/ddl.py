@@ -5,7 +5,7 @@ Stages do not import one another; ``cli`` brings the two together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +28,8 @@ class CapturedDdl:
     commit_at: str
     #: The row: column to PostgreSQL's text of the value.
     row: Mapping[str, str | None]
+    #: Reads all such rows of the transaction, in order, for who must know what follows.
+    read_rows: Callable[[], Iterable[Mapping[str, str | None]]] = tuple
 
 
 class DdlApplier(Protocol):

@@ -29,11 +29,13 @@ from pgrepl.ddl_capture.expressions import (
     check_functions,
     reachable,
 )
+from pgrepl.ddl_capture.filling import FILLED, copied_relations, create_filled
 from pgrepl.ddl_capture.resync import reason_to_resync
 from pgrepl.ddl_capture.rules import RefusedError, left_out, refine
 from pgrepl.ddl_capture.statement import find_statement
 from pgrepl.ddl_capture.structure import TableName, mapped_name
-from pgrepl.ddl_capture.subject import altered_tables, qualify, read_subject
+from pgrepl.ddl_capture.subject import altered_tables, qualify
+from pgrepl.ddl_capture.synthesis import create_table
 from pgrepl.ddl_capture.tags import statement_of
 from pgrepl.ddl_capture.target import read_functions
 from pgrepl.ddl_capture.workspace import Workspace
@@ -47,7 +49,6 @@ __all__ = ["Application"]
 logger = logging.getLogger(__name__)
 
 _OBJECT = pg_query_pb2.ObjectType
-_FILLED = frozenset({"CREATE TABLE AS", "SELECT INTO"})
 # These may be about what a copy does not have: plain indexes, types and sequences of no table.
 _FORGIVING = frozenset(
     {
@@ -82,9 +83,9 @@ class Application:
 
     def run(self) -> None:
         """Apply the command, or leave it out by a rule."""
-        if self.event.kind == "start" and self.event.tag not in _FILLED:
+        if self.event.kind == "start" and self.event.tag not in FILLED:
             return
-        if self.event.kind == "end" and self.event.tag in _FILLED:
+        if self.event.kind == "end" and self.event.tag in FILLED:
             # It was made at its start, and its rows have come since.
             self._learn_names(set())
             self._compare()
@@ -99,11 +100,15 @@ class Application:
             self._record("skipped", "the copy of the table was made after it")
             return
         reason = reason or self._reason_to_leave_out(tree)
-        statements = [] if reason else self._adapt(tree)
-        if not statements:
+        built = [] if reason else self._build(tree)
+        statements = [] if reason or built else self._adapt(tree)
+        if not statements and not built:
             self._leave_out(reason or "nothing of it was replicated before")
             return
-        self._execute(statements, detached)
+        if built:
+            self._execute_built(built)
+        else:
+            self._execute(statements, detached)
         self._compare()
         if is_in_copy:
             # A resync copies rows, and the structure came by this; what it did to rows that the
@@ -188,8 +193,20 @@ class Application:
         schema = relation.schemaname or next(iter(self.event.path), "")
         if relation.relpersistence != "p" or schema == "pg_temp":
             return "it is not a permanent table"
-        is_selected = self.target.source.selection.matches(schema, relation.relname)
-        return None if is_selected else "the patterns do not match it"
+        if not self.target.source.selection.matches(schema, relation.relname):
+            return "the patterns do not match it"
+        return None if self._replicated() else "it made no table"
+
+    def _build(self, tree: Tree) -> list[str]:
+        """Make statements of the structure where the text would need what is not replicated."""
+        _, statement = statement_of(tree)
+        if self.event.kind == "start":
+            return create_filled(statement, self._replicated()[0], self.target.names)
+        likes = copied_relations(tree)
+        if all(self.target.has_relation(schema, name) for schema, name in likes):
+            return []
+        made = [t for t in self._replicated() if t["name"] == statement.relation.relname]
+        return create_table(made[0], self.target.names) if made else []
 
     def _adapt(self, tree: Tree) -> list[Tree]:
         kind, _ = statement_of(tree)
@@ -239,6 +256,16 @@ class Application:
         if detached is not None and constraint is not None:
             detached.add_constraint(self.target, constraint)
 
+    def _execute_built(self, statements: Sequence[str]) -> None:
+        self.remapped = ";\n".join(statements)
+        for schema in {table["schema"] for table in self._replicated()} - set(self.target.known):
+            self.target.make_schema(schema)
+        for sql in statements:
+            self.target.watch(partial(self._execute_text, sql))
+
+    def _execute_text(self, sql: str) -> None:
+        self._execute_one(parse(sql)[0], sql)
+
     def _execute_one(self, tree: Tree, sql: str) -> None:
         (ready,) = parse(sql)
         functions = reachable(
@@ -276,9 +303,6 @@ class Application:
             if kind == "CreateSchemaStmt"
         }
         needed = {item.schema for item in self.event.objects if item.schema}
-        if self.event.kind == "start":
-            subject = read_subject(statements[0])
-            needed |= {subject.schema} if subject is not None and subject.schema else set()
         for schema in sorted(needed - made - set(self.target.known)):
             if schema in self.target.names.schemas:
                 self.target.make_schema(schema)
@@ -307,7 +331,7 @@ class Application:
         ]
 
     def _comparison(self) -> Comparison:
-        return Comparison(self.target, self.event.tag)
+        return Comparison(self.target, self.event.tag, self._execute_text)
 
     def _compare(self) -> None:
         self._comparison().run(self._replicated())

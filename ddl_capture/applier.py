@@ -13,6 +13,7 @@ from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.application import Application
 from pgrepl.ddl_capture.comparison import DifferentError
 from pgrepl.ddl_capture.event import CapturedEvent, DroppedObject, Rewrite, decode_event
+from pgrepl.ddl_capture.filling import FILLED, find_filled
 from pgrepl.ddl_capture.journal import StatementStopped
 from pgrepl.ddl_capture.rules import RefusedError
 from pgrepl.ddl_capture.statement import UnknownStatementError
@@ -70,13 +71,15 @@ class Applier:
             self._rewrites += [row.rewritten] if row.rewritten is not None else []
             self._tables += row.tables
             return
+        is_filled = row.kind == "start" and row.tag in FILLED
+        tables = find_filled(row, event.read_rows()) if is_filled else row.tables
         application = Application(
             Workspace(connection, self._config.source(event.source.name), event, row),
             self._config.ddl.include,
             row,
             tuple(self._dropped),
             tuple(self._rewrites),
-            _newest([*self._tables, *row.tables]),
+            _newest([*self._tables, *tables]),
         )
         if row.kind == "end":
             self._forget()

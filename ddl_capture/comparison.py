@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pgrepl.ddl_capture.structure import TableName, compare_tables, mapped_name
@@ -22,10 +22,11 @@ class DifferentError(ValueError):
 class Comparison:
     """The comparison after one command."""
 
-    def __init__(self, target: Workspace, tag: str) -> None:
-        """Take the target in the command's transaction."""
+    def __init__(self, target: Workspace, tag: str, execute: Callable[[str], None]) -> None:
+        """Take the target in the command's transaction; ``execute`` runs what the rules allow."""
         self._target = target
         self._tag = tag
+        self._execute = execute
 
     def run(self, tables: Iterable[Mapping[str, Any]]) -> None:
         """Compare replicated tables.
@@ -73,7 +74,7 @@ class Comparison:
 
         def make() -> None:
             for sql in create_table(table, self._target.names):
-                self._target.connection.execute(sql.encode())
+                self._execute(sql)
 
         self._target.watch(make)
         self._target.mark(

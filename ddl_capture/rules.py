@@ -296,15 +296,6 @@ def _refine_create(statement: Tree, _: Collection[str]) -> str | None:
     return None
 
 
-def _refine_create_as(statement: Tree, _: Collection[str]) -> str | None:
-    if statement.query.HasField("execute_stmt"):
-        raise RefusedError("the query of a prepared statement is not known")
-    statement.into.skip_data = True
-    statement.into.table_space_name = ""
-    statement.into.access_method = ""
-    return None
-
-
 def _refine_index(statement: Tree, _: Collection[str]) -> str | None:
     statement.concurrent = False
     statement.table_space = ""
@@ -371,7 +362,6 @@ _REFINERS = {
     "CreateFunctionStmt": _refine_function,
     "CreateSchemaStmt": _refine_schema,
     "CreateStmt": _refine_create,
-    "CreateTableAsStmt": _refine_create_as,
     "DropStmt": _refine_drop,
     "GrantStmt": _refine_grant,
     "IndexStmt": _refine_index,

@@ -164,6 +164,18 @@ class Workspace:
         schemas = self.names.schemas.values()
         return tuple(read_relations(self.connection, schemas).values())
 
+    def has_relation(self, schema: str | None, name: str) -> bool:
+        """Whether the target has a table, view or the like of the source's name."""
+        schemas = self.names.schemas
+        places = [schemas.get(schema)] if schema else [schemas.get(s) for s in self.event.path]
+        ((is_there,),) = self.connection.execute(
+            "select exists (select from pg_catalog.pg_class c"
+            " join pg_catalog.pg_namespace n on n.oid = c.relnamespace"
+            " where n.nspname = any (%s) and c.relname = %s)",
+            ([place for place in places if place], name),
+        ).fetchall()
+        return bool(is_there)
+
     def outside_dependents(self) -> frozenset[str]:
         """Return what is not the source's and depends on what is."""
         return read_outside_dependents(self.connection, self.names.schemas.values())

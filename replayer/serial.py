@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pgrepl.config import OnConflict, OnError
 from pgrepl.ddl import CapturedDdl, DdlApplier
@@ -12,9 +12,11 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection
 from pgrepl.replayer.apply import TableFailed, apply_changes
 from pgrepl.replayer.lines import (
+    BEGIN_PREFIX,
     COLUMNS,
     INSERT,
     action_of,
+    names_of,
     read_begin,
     read_entries,
     read_value,
@@ -24,11 +26,11 @@ from pgrepl.replayer.plan import Batch
 from pgrepl.replayer.progress import move_all, remove_applied
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard import Parking, stop_at
-from pgrepl.replayer.spooled import SpooledPart, read_parts
+from pgrepl.replayer.spooled import SpooledPart, read_part, read_part_keys, read_parts
 from pgrepl.replayer.stream import Handlers, LineStream, read_lines
 from pgrepl.replayer.tables import Table, TableName, Tables
 from pgrepl.source_state import SourceRow
-from pgrepl.spool import SERIAL_BUCKET
+from pgrepl.spool import DDL_TABLE, SERIAL_BUCKET
 
 __all__ = ["SerialTransaction"]
 
@@ -140,13 +142,28 @@ class SerialTransaction:
             # Old rows of the log are pruned on the source.
             return
         _, at, commit_lsn, end_lsn = read_begin(begin)
-        names, values = read_entries(line, line.find(COLUMNS) + len(COLUMNS))
-        row = dict(zip(names, map(read_value, values), strict=True))
         self._event = CapturedDdl(
             source=self._source,
             commit_lsn=Lsn(commit_lsn),
             end_lsn=Lsn(end_lsn),
             commit_at=at,
-            row=row,
+            row=_read_row(line),
+            read_rows=self._read_ddl_rows,
         )
         self._ddl.apply(self._connection, self._event)
+
+    def _read_ddl_rows(self) -> Iterator[Mapping[str, str | None]]:
+        source_id, batch = self._source.source_id, self._batch
+        keys = read_part_keys(
+            self._connection, source_id, batch.from_seq, batch.to_seq, (SERIAL_BUCKET,)
+        )
+        for key in keys:
+            for line in read_part(self._connection, source_id, key).payload.split(b"\n"):
+                is_change = not line.startswith(BEGIN_PREFIX)
+                if is_change and action_of(line) == INSERT and names_of(line) == DDL_TABLE:
+                    yield _read_row(line)
+
+
+def _read_row(line: bytes) -> Mapping[str, str | None]:
+    names, values = read_entries(line, line.find(COLUMNS) + len(COLUMNS))
+    return dict(zip(names, map(read_value, values), strict=True))

@@ -14,7 +14,15 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
-__all__ = ["BytesLoader", "PartKey", "SpooledPart", "count_bytes", "read_part", "read_parts"]
+__all__ = [
+    "BytesLoader",
+    "PartKey",
+    "SpooledPart",
+    "count_bytes",
+    "read_part",
+    "read_part_keys",
+    "read_parts",
+]
 
 _FETCH_BYTES = 8 << 20
 
@@ -82,6 +90,18 @@ def count_bytes(
         (source_id, from_seq, to_seq, list(buckets)),
     ).fetchall()
     return int(size)
+
+
+def read_part_keys(
+    connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
+) -> Sequence[PartKey]:
+    """Return which parts lie behind one segment up to another, in order."""
+    rows = connection.execute(
+        "select seq, bucket, part from replication.raw_messages"
+        " where source_id = %s and seq > %s and seq <= %s and bucket = any (%s) order by seq, part",
+        (source_id, from_seq, to_seq, list(buckets)),
+    )
+    return [PartKey(*row) for row in rows.fetchall()]
 
 
 def read_part(connection: Connection, source_id: int, key: PartKey) -> SpooledPart:

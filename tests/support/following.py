@@ -162,6 +162,12 @@ class Following:
             commit_at=lines[0]["timestamp"],
             row={},
         )
+        rows = [
+            {c["name"]: _text(c["value"]) for c in line["columns"]}
+            for line in lines[1:]
+            if (line["schema"], line["table"]) == ("pgrepl", "ddl_log") and line["action"] == "I"
+        ]
+        event = replace(event, read_rows=lambda: rows)
         try:
             with connection.transaction():
                 connection.execute("set local session_replication_role = replica")
