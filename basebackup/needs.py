@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from psycopg.rows import class_row
@@ -10,12 +10,12 @@ from psycopg.rows import class_row
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
-__all__ = ["LeftOut", "NeededObject", "read_needed"]
+__all__ = ["LeftOut", "NeededObject", "read_needed", "read_spare"]
 
 
 @dataclass(frozen=True, slots=True)
 class NeededObject:
-    """A row of ``sql/needed_objects.sql``."""
+    """A row of ``sql/needed_objects.sql`` or ``sql/spare_objects.sql``."""
 
     catalog: str
     oid: int
@@ -43,3 +43,10 @@ def read_needed(connection: Connection, oids: Sequence[int]) -> Sequence[NeededO
     with connection.cursor(row_factory=class_row(NeededObject)) as cursor:
         query = load_query("pgrepl.basebackup", "needed_objects")
         return cursor.execute(query, {"tables": oids}).fetchall()
+
+
+def read_spare(connection: Connection, schemas: Collection[str]) -> Sequence[NeededObject]:
+    """Read the types, collations and sequences in these schemas that DDL may use one day."""
+    with connection.cursor(row_factory=class_row(NeededObject)) as cursor:
+        query = load_query("pgrepl.basebackup", "spare_objects")
+        return cursor.execute(query, {"schemas": list(schemas)}).fetchall()

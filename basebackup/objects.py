@@ -8,7 +8,7 @@ from typing import LiteralString
 
 from psycopg.rows import class_row
 
-from pgrepl.basebackup.needs import LeftOut, NeededObject, read_needed
+from pgrepl.basebackup.needs import LeftOut, NeededObject, read_needed, read_spare
 from pgrepl.basebackup.views import Views, read_views
 from pgrepl.catalogue import SourceTable, read_tables
 from pgrepl.naming import TableSelection
@@ -36,7 +36,8 @@ class SourceObjects:
     tables: Sequence[SourceTable]
     #: Other tables, which pg_dump must leave alone.
     other_tables: Sequence[SourceTable]
-    #: What the tables need; the views have needs of their own.
+    #: What the tables need, and in their schemas what they may need one day; the views have needs
+    #: of their own.
     needed: Sequence[NeededObject]
     views: Views
     members: Sequence[Member]
@@ -82,6 +83,9 @@ def read_objects(
         if table.is_unlogged and all(s.matches(*table.key) for s in selections)
     ]
     needed = read_needed(connection, [table.oid for table in tables])
+    known = {(item.catalog, item.oid) for item in needed}
+    schemas = {item.schema for item in needed if item.extension is None}
+    spare = [i for i in read_spare(connection, schemas) if (i.catalog, i.oid) not in known]
     keys = (table.key for table in tables)
     views = read_views(connection, keys, *selections, is_wanted=with_views)
     with connection.cursor(row_factory=class_row(Member)) as cursor:
@@ -93,7 +97,7 @@ def read_objects(
     return SourceObjects(
         tables=tables,
         other_tables=others,
-        needed=needed,
+        needed=[*needed, *spare],
         views=views,
         members=members,
         unseen=[*unlogged, *views.left_out, *unseen],

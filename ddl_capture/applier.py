@@ -35,6 +35,13 @@ _UNTOLD = (
     SqlSyntaxError,
     UnknownStatementError,
 )
+#: What the source had before the copy and no replicated table used is not on the target.
+_MISSING = (
+    psycopg.errors.InvalidSchemaName,
+    psycopg.errors.UndefinedFunction,
+    psycopg.errors.UndefinedObject,
+    psycopg.errors.UndefinedTable,
+)
 
 
 class Applier:
@@ -142,7 +149,13 @@ class Applier:
                     hint="It goes on by itself when the table is copied again.",
                 ) from exc
             reason = error.message.partition(f"cannot apply {row.tag}: ")[2]
-            raise self._stopped(application, event, row, reason) from exc
+            stopped = self._stopped(application, event, row, reason)
+            if isinstance(exc, _MISSING):
+                stopped.hint = (
+                    "Make on the target what is missing there, then run pgrepl ddl retry"
+                    f" {event.source.name}; or settle it with pgrepl ddl edit or skip."
+                )
+            raise stopped from exc
         journal.settle(connection, source_id, row.log_id)
 
     def _stopped(

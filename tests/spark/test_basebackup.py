@@ -90,7 +90,6 @@ def test_every_kind_of_object_and_type_arrives(source, target):
         ("privileges", "on shop.everything"),
         ("function", "shop.touch()"),
         ("function", "kit.is_positive(text)"),
-        ("type", "kit.unused"),
         ("renaming", "plpgsql body of shop.next_code(text)"),
     } <= left_out
 
