@@ -57,6 +57,9 @@ class _State:
     trigger_count: int
     enabled_count: int
     has_log: bool
+    #: Whether the role may look at the tables of the capture, and note when it became complete.
+    is_readable: bool
+    is_writable: bool
     is_superuser: bool
 
     @property
@@ -78,12 +81,16 @@ def install_script(reader: str | None) -> Sequence[SQL | Composed]:
         SQL(_definition_function()),
         SQL(_query("install")),
     ]
-    if reader is not None:
-        role = Identifier(reader)
-        parts.append(SQL("grant usage on schema pgrepl to {}").format(role))
-        parts.append(SQL("grant select on pgrepl.ddl_log to {}").format(role))
-        parts.append(SQL("grant select, update on pgrepl.capture to {}").format(role))
-    return parts
+    return parts if reader is None else [*parts, *_grants(reader)]
+
+
+def _grants(reader: str) -> Sequence[Composed]:
+    role = Identifier(reader)
+    return [
+        SQL("grant usage on schema pgrepl to {}").format(role),
+        SQL("grant select on pgrepl.ddl_log to {}").format(role),
+        SQL("grant select, update on pgrepl.capture to {}").format(role),
+    ]
 
 
 def horizon_statement() -> LiteralString:
@@ -168,7 +175,9 @@ def _read_status(connection: Connection, source: SourceConfig) -> CaptureStatus:
         state = _read_state(connection)
         if state.word in ("absent", "partial"):
             return CaptureStatus(state.word)
-        if state.word == "enabled":
+        if not state.is_readable:
+            raise _unreadable(connection, source, state.word)
+        if state.word == "enabled" and state.is_writable:
             _note_completeness(connection)
         row = connection.execute(
             "select installed_at::text, complete_lsn,"
@@ -176,6 +185,16 @@ def _read_status(connection: Connection, source: SourceConfig) -> CaptureStatus:
             " (select max(stmt_at)::text from pgrepl.ddl_log) from pgrepl.capture"
         ).fetchone()
     return CaptureStatus(state.word) if row is None else CaptureStatus(state.word, *row)
+
+
+def _unreadable(connection: Connection, source: SourceConfig, word: str) -> SourceError:
+    role = connection.info.user
+    statements = "; ".join(statement.as_string() for statement in _grants(role))
+    return SourceError(
+        f'{source.endpoint}: the capture of DDL is {word}, but role "{role}" may not see from where'
+        " on it is complete",
+        hint=f"Let a superuser run there: {statements}.",
+    )
 
 
 def _note_completeness(connection: Connection) -> None:

@@ -59,6 +59,19 @@ def test_status_goes_from_absent_to_enabled_to_disabled_and_back(source):
     assert not source.value("select exists (select from pg_namespace where nspname = 'pgrepl')")
 
 
+def test_role_that_may_not_look_is_told_what_to_grant(captured, user):
+    config = config_of(captured)
+    theirs = config_of(captured, user=user)
+    with pytest.raises(SourceError, match='is enabled, but role "alice" may not see') as caught:
+        read_status(theirs)
+    assert caught.value.hint is not None
+    grants = caught.value.hint.removeprefix("Let a superuser run there: ").removesuffix(".")
+    captured.execute(*grants.split("; "))
+    assert read_status(theirs) == read_status(config)
+    captured.execute(f"revoke update on pgrepl.capture from {user}")
+    assert read_status(theirs).state == "enabled"
+
+
 def test_installing_again_keeps_the_log(captured):
     captured.execute("create table a ()")
     install(config_of(captured))
