@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from postgast import pg_query_pb2
-from psycopg import errors
 
 from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.adapt import (
@@ -30,6 +29,8 @@ from pgrepl.ddl_capture.expressions import (
     reachable,
 )
 from pgrepl.ddl_capture.filling import FILLED, copied_relations, create_filled
+from pgrepl.ddl_capture.forgiving import FORGIVEN, is_forgiving
+from pgrepl.ddl_capture.grants import split_grant
 from pgrepl.ddl_capture.resync import reason_to_resync
 from pgrepl.ddl_capture.rules import RefusedError, left_out, refine
 from pgrepl.ddl_capture.statement import find_statement
@@ -49,19 +50,6 @@ __all__ = ["Application"]
 logger = logging.getLogger(__name__)
 
 _OBJECT = pg_query_pb2.ObjectType
-# These may be about what a copy does not have: plain indexes, types and sequences of no table.
-_FORGIVING = frozenset(
-    {
-        *("AlterCollationStmt", "AlterDomainStmt", "AlterEnumStmt", "AlterSeqStmt"),
-        *("AlterStatsStmt", "CommentStmt", "GrantStmt"),
-    }
-)
-_FORGIVEN = (
-    errors.UndefinedTable,
-    errors.UndefinedObject,
-    errors.UndefinedFunction,
-    errors.InvalidSchemaName,
-)
 
 
 @dataclass(slots=True)
@@ -166,7 +154,8 @@ class Application:
             if any(map(self._is_selected, self.tables)) or self._leaves(tree):
                 return None
             return "none of its tables is replicated"
-        schemas = {item.schema or item.name for item in self.event.objects}
+        # Of privileges the source tells nothing.
+        schemas = {item.schema or item.name for item in self.event.objects} - {None}
         if schemas and schemas.isdisjoint(self.target.names.schemas):
             return "its schema is not replicated"
         return None
@@ -203,7 +192,7 @@ class Application:
         if self.event.kind == "start":
             return create_filled(statement, self._replicated()[0], self.target.names)
         likes = copied_relations(tree)
-        if all(self.target.has_relation(schema, name) for schema, name in likes):
+        if all(self.target.find_schema(schema, name) for schema, name in likes):
             return []
         made = [t for t in self._replicated() if t["name"] == statement.relation.relname]
         return create_table(made[0], self.target.names) if made else []
@@ -212,6 +201,8 @@ class Application:
         kind, _ = statement_of(tree)
         if kind in ("DropStmt", "DropOwnedStmt"):
             return rewrite_drop(tree, self.dropped, self.target.names.schemas)
+        if kind == "GrantStmt":
+            return split_grant(tree, self.target.find_schema, self.target.connection.info.user)
         qualify(tree, self.event)
         keep_elements(tree, {t["name"] for t in self.tables if self._is_selected(t)})
         if self._is_absent(tree):
@@ -281,11 +272,11 @@ class Application:
         )
         self._note_resync(ready, functions)
         outside = self.target.outside_dependents() if has_cascade(ready) else frozenset()
-        if _is_forgiving(tree):
+        if is_forgiving(tree):
             try:
                 with self.target.connection.transaction():
                     self.target.run_sql(sql, ready)
-            except _FORGIVEN:
+            except FORGIVEN:
                 self.target.notes.append("what it is about is not on the target")
         else:
             self.target.run_sql(sql, ready)
@@ -383,14 +374,3 @@ class Application:
             decided_by=decided_by,
         )
         reach("ddl.recorded")
-
-
-def _is_forgiving(tree: Tree) -> bool:
-    kind, statement = statement_of(tree)
-    if kind == "RenameStmt":
-        return bool(statement.rename_type not in (_OBJECT.OBJECT_TABLE, _OBJECT.OBJECT_COLUMN))
-    if kind == "AlterObjectSchemaStmt":
-        return bool(statement.object_type != _OBJECT.OBJECT_TABLE)
-    if kind == "AlterTableStmt":
-        return bool(statement.objtype != _OBJECT.OBJECT_TABLE)
-    return kind in _FORGIVING

@@ -113,6 +113,9 @@ def altered_tables(tree: Tree) -> list[tuple[str | None, str]]:
         _OBJECT.OBJECT_TABCONSTRAINT,
     ):
         return []
+    if kind == "RenameStmt" and statement.relation_type == _OBJECT.OBJECT_VIEW:
+        # One of its columns.
+        return []
     relations = [statement.relation]
     if kind == "AlterTableStmt":
         relations += [

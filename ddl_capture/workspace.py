@@ -164,17 +164,26 @@ class Workspace:
         schemas = self.names.schemas.values()
         return tuple(read_relations(self.connection, schemas).values())
 
-    def has_relation(self, schema: str | None, name: str) -> bool:
-        """Whether the target has a table, view or the like of the source's name."""
-        schemas = self.names.schemas
-        places = [schemas.get(schema)] if schema else [schemas.get(s) for s in self.event.path]
-        ((is_there,),) = self.connection.execute(
-            "select exists (select from pg_catalog.pg_class c"
-            " join pg_catalog.pg_namespace n on n.oid = c.relnamespace"
-            " where n.nspname = any (%s) and c.relname = %s)",
-            ([place for place in places if place], name),
-        ).fetchall()
-        return bool(is_there)
+    def find_schema(self, schema: str | None, name: str | None) -> str | None:
+        """Return the source's schema in which an object is that the target has.
+
+        Without a schema it is found by the source's search path; without a name it is the schema.
+        """
+        path = [item for item in ([schema] if schema else self.event.path) if item in self.known]
+        if name is None:
+            return next(iter(path), None)
+        rows = self.connection.execute(
+            "select n.nspname::text from pg_catalog.pg_namespace n"
+            " where n.nspname = any (%(places)s) and (exists (select from pg_catalog.pg_class"
+            " where relnamespace = n.oid and relname = %(name)s)"
+            " or exists (select from pg_catalog.pg_type"
+            " where typnamespace = n.oid and typname = %(name)s)"
+            " or exists (select from pg_catalog.pg_proc"
+            " where pronamespace = n.oid and proname = %(name)s))",
+            {"places": [self.known[item] for item in path], "name": name},
+        )
+        there = {place for (place,) in rows}
+        return next((item for item in path if self.known[item] in there), None)
 
     def outside_dependents(self) -> frozenset[str]:
         """Return what is not the source's and depends on what is."""
