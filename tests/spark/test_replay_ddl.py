@@ -9,26 +9,9 @@ from pgrepl.errors import DdlStopped
 from tests.support.backlog import control, die_at
 from tests.support.copying import structure
 from tests.support.pipeline import Pipeline
-from tests.support.workload import make_tables, writers
+from tests.support.workload import make_tables
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
-
-MIGRATIONS = (
-    "alter table app.accounts add column club text not null default 'none'",
-    """begin; alter table app.accounts rename column note to remark;
-       update app.accounts set remark = 'renamed' where id % 7 = 0; commit""",
-    "create table app.voucher (code text primary key, account integer references app.accounts)",
-    "insert into app.voucher select 'V' || id, id from app.accounts where id <= 50",
-    "alter table app.history alter column delta type numeric(20, 4)",
-    """begin; truncate app.voucher; alter table app.voucher add value integer;
-       insert into app.voucher values ('X', 1, 7); commit""",
-    "create table app.moves_2 partition of app.moves for values in (2)",
-    "insert into app.moves values (9000, 2, 'in the new partition')",
-    "create type app.mood as enum ('good', 'bad')",
-    "alter table app.voucher add mood app.mood default 'good'",
-    "alter type app.mood add value 'so so'",
-    "update app.voucher set mood = 'so so'",
-)
 
 
 def make_pipeline(source, target):
@@ -44,24 +27,6 @@ def assert_equal(pipeline):
     here = structure(pipeline.target, ["app"], prefix)
     there = structure(pipeline.source, ["app"])
     assert {row for row in here ^ there if row[0] == "column"} == set()
-
-
-def test_migrations_of_two_live_sources_follow(source_cluster, make_database, target):
-    pipelines = []
-    for _ in range(2):
-        source = make_database(source_cluster, prefix="live")
-        make_tables(source)
-        pipelines.append(make_pipeline(source, target))
-    for pipeline in pipelines:
-        pipeline.copy()
-    first, second = pipelines
-    with writers(first.source, 1), writers(second.source, 1):
-        for migration in MIGRATIONS:
-            for pipeline in pipelines:
-                pipeline.source.execute(migration)
-    for pipeline in pipelines:
-        pipeline.apply()
-        assert_equal(pipeline)
 
 
 @pytest.mark.parametrize("place", ["before_serial_commit", "after_serial_commit"])
