@@ -8,7 +8,7 @@ from pgrepl.ddl_capture import Applier, decide, install
 from pgrepl.errors import DdlStopped
 from tests.support.backlog import control, die_at
 from tests.support.copying import structure
-from tests.support.pipeline import Pipeline
+from tests.support.pipeline import IN_PIECES, Pipeline
 from tests.support.workload import make_tables
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
@@ -45,6 +45,22 @@ def test_ddl_is_applied_once_whenever_the_driver_dies(source, target, place):
     assert result.error is None
     assert_equal(pipeline)
     assert target.value("select count(*) from replication.ddl_history") == 1
+
+
+def test_table_made_of_a_view_is_there_before_its_rows(source, target):
+    make_tables(source)
+    pipeline = make_pipeline(source, target)
+    pipeline.copy()
+    source.execute(
+        "create view app.rich as select id, balance from app.accounts where balance > 1000",
+        "begin; create table app.once as select * from app.rich; alter table app.once"
+        " add primary key (id); select * into app.twice from app.rich limit 3; commit",
+    )
+    # What the table is like comes behind its rows, in another part of the transaction.
+    pipeline.receive(IN_PIECES)
+    assert pipeline.replay().error is None
+    assert_equal(pipeline)
+    assert target.value("select count(*) from replication.resync_due") == 0
 
 
 def test_ddl_that_cannot_be_applied_stops_its_source_until_it_is_settled(source, target):
