@@ -24,6 +24,7 @@ __all__ = [
     "TargetRelation",
     "mark_resync",
     "read_definitions",
+    "read_family",
     "read_functions",
     "read_members",
     "read_outside_dependents",
@@ -57,6 +58,18 @@ def read_relations(connection: Connection, schemas: Iterable[str]) -> dict[int, 
             load_query(_PACKAGE, "target_relations"), {"schemas": list(schemas)}
         ).fetchall()
     return {row.oid: row for row in rows}
+
+
+def read_family(connection: Connection, table: TableName) -> frozenset[int]:
+    """Return the OIDs of a table and of all that inherit from it, partitions among them."""
+    rows = connection.execute(
+        "with recursive family (oid) as (select c.oid from pg_class c"
+        " join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s and c.relname = %s"
+        " union select i.inhrelid from family f join pg_inherits i on i.inhparent = f.oid)"
+        " select oid::bigint from family",
+        table,
+    )
+    return frozenset(oid for (oid,) in rows.fetchall())
 
 
 def read_schema_oids(connection: Connection, schemas: Iterable[str]) -> dict[int, str]:

@@ -24,6 +24,7 @@ from pgrepl.ddl_capture.target import (
     TargetRelation,
     mark_resync,
     read_definitions,
+    read_family,
     read_members,
     read_outside_dependents,
     read_relations,
@@ -197,15 +198,16 @@ class Workspace:
         return bool(has_rows)
 
     def mark(self, table: TableName, reason: str, *, is_due: bool = True) -> None:
-        """Mark a table of the target for a resync, or its partitions, which hold its rows.
+        """Mark a table of the target for a resync, with its partitions and children.
 
         It is done by itself when it is due; what is not due could not be copied now.
         """
         self.notes.append(f"resync: {reason}")
         schemas = {target: schema for schema, target in self.names.schemas.items()}
+        family = read_family(self.connection, table)
         for relation in self.relations():
-            own = (relation.schema, relation.name)
-            if relation.has_rows and table in (own, (relation.root_schema, relation.root_name)):
+            # A partitioned table has no rows of its own.
+            if relation.has_rows and relation.oid in family:
                 key = (schemas[relation.schema], relation.name)
                 mark_resync(self.connection, self.source_id, key, reason)
                 if is_due:

@@ -52,6 +52,17 @@ def test_what_the_text_reproduces_marks_nothing(follow, ddl):
     assert following.problems("app") == []
 
 
+def test_children_are_marked_with_their_parent(follow):
+    following = follow()
+    following.run(
+        "create schema app; create table app.p (id int primary key);"
+        " create table app.c (primary key (id)) inherits (app.p);"
+        " create table app.g (primary key (id)) inherits (app.c); insert into app.g values (1)",
+        "alter table app.p add c timestamptz default now()",
+    )
+    assert set(following.resyncs()) == {"p", "c", "g"}
+
+
 def test_partitions_are_marked_in_the_place_of_their_root(follow):
     following = follow()
     following.run(

@@ -10,6 +10,7 @@ from pgrepl.naming import (
     TablePattern,
     TableSelection,
     assign_target_schemas,
+    exact_pattern,
 )
 
 names = st.text(min_size=1, max_size=20).filter(lambda name: "\0" not in name)
@@ -113,3 +114,10 @@ def test_template_with_anything_but_the_three_placeholders_is_refused(text):
 )
 def test_schema_may_hold_replicated_tables(include, exclude, schema, expected):
     assert TableSelection.of(include, exclude).may_match(schema) is expected
+
+
+@given(names, names, names)
+def test_exact_pattern_takes_in_one_table_and_no_other(schema, table, other):
+    pattern = TablePattern(exact_pattern(f"s{schema}", table))
+    assert pattern.matches(f"s{schema}", table)
+    assert pattern.matches(f"s{schema}", other) is (other == table)
