@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from pgrepl.errors import DdlStopped
+from pgrepl.throwaway import Cluster
+from tests.support.database import KeptDatabase
+from tests.support.following import Following
 
 SETUP = """
 create schema app; create schema secret;
@@ -22,11 +27,23 @@ create function app.rows() returns table (id int, label text) language sql as
 """
 
 
+@pytest.fixture(scope="module")
+def kept(source_cluster: Cluster, target_cluster: Cluster) -> Iterator[Following]:
+    """One pair of databases for all tests; each begins with no schema in it."""
+    pair = (KeptDatabase(source_cluster, "filled"), KeptDatabase(target_cluster, "filled"))
+    for database in pair:
+        database.cluster.create_database(database.name)
+    yield Following(*pair, exclude=["secret.*"]).begin()
+    for database in pair:
+        database.drop()
+
+
 @pytest.fixture
-def following(follow):
-    made = follow(exclude=["secret.*"])
-    made.run(SETUP)
-    return made
+def following(kept: Following) -> Following:
+    kept.start_over()
+    kept.target.execute("delete from replication.ddl_history")
+    kept.run(SETUP)
+    return kept
 
 
 @pytest.mark.parametrize(
