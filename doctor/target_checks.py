@@ -16,6 +16,9 @@ from pgrepl.naming import IDENTIFIER_BYTES
 
 __all__ = ["check_target"]
 
+#: A table, its table for big values and the index of that, and a sequence.
+_LOCKS_PER_TABLE = 4
+
 #: From this version on origins are counted by a setting of their own.
 _OWN_ORIGIN_LIMIT = 180000
 
@@ -38,12 +41,13 @@ def check_target(
         unread = "cannot be told before all sources can be read and their schemas have names"
         about_sources = [
             Finding.skipped(check, unread)
-            for check in ("existing-schemas", "extensions", "other-database")
+            for check in ("existing-schemas", "extensions", "locks", "other-database")
         ]
     else:
         about_sources = [
             check_existing_schemas(target, target_schemas),
             check_extensions(server, sources),
+            check_locks(server, sources),
             check_other_database(server, sources),
         ]
     return [
@@ -245,6 +249,27 @@ def check_extensions(server: TargetServer, sources: Mapping[str, SourceFacts]) -
         f"replicated tables need extensions that are missing: {listed(missing)}",
         Remedy.of(*statements, then=then),
         tuple(missing),
+    )
+
+
+def check_locks(server: TargetServer, sources: Mapping[str, SourceFacts]) -> Finding:
+    """All tables of a source are made in one transaction, which locks each of them."""
+    room = server.locks_per_transaction * server.lock_holders
+    count, name = max(
+        ((len(facts.tables), name) for name, facts in sources.items()), default=(0, "")
+    )
+    if count * _LOCKS_PER_TABLE <= room:
+        return Finding.ok("locks", f"one transaction can lock {room} objects")
+    wanted = -(-count * _LOCKS_PER_TABLE // server.lock_holders)
+    return Finding(
+        "locks",
+        Status.WARNING,
+        f"source {name} has {count} tables; one transaction can lock {room} objects, a table may"
+        f" be {_LOCKS_PER_TABLE}",
+        Remedy.of(
+            SQL("ALTER SYSTEM SET max_locks_per_transaction = {}").format(Literal(wanted)),
+            then="restart the server",
+        ),
     )
 
 

@@ -29,6 +29,9 @@ class TargetServer:
     encoding: str
     max_origins: int
     origins: Sequence[str]
+    locks_per_transaction: int
+    #: The transactions among which all locks are shared out.
+    lock_holders: int
     schemas: Sequence[str]
     installed_extensions: Sequence[str]
     available_extensions: Sequence[str]

@@ -14,6 +14,9 @@ select current_setting('server_version_num')::integer                 as version
        coalesce(current_setting('max_active_replication_origins', true),
                 current_setting('max_replication_slots'))::integer    as max_origins,
        array(select roname from pg_replication_origin)                as origins,
+       current_setting('max_locks_per_transaction')::integer          as locks_per_transaction,
+       current_setting('max_connections')::integer
+           + current_setting('max_prepared_transactions')::integer    as lock_holders,
        array(select nspname::text from pg_namespace)                  as schemas,
        array(select extname::text from pg_extension)                  as installed_extensions,
        array(select name::text from pg_available_extensions)          as available_extensions

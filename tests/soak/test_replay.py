@@ -13,8 +13,10 @@ import time
 import pytest
 
 from pgrepl.replayer.shard import ShardResult, run_shard
+from pgrepl.throwaway import LOGICAL_DECODING, Cluster
 from tests.spark.test_replay_random import run_seed
 from tests.support.backlog import make_backlog, plan
+from tests.support.database import Database
 from tests.support.memory import peak_mib
 from tests.support.pipeline import Pipeline, clone
 from tests.support.program import run_pgrepl, write_config
@@ -85,7 +87,16 @@ def test_transaction_of_millions_of_rows_is_applied_in_bounded_memory(source, ta
 
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("consistency", ["shard", "batch"])
-def test_five_thousand_tables(source, target, consistency):
+def test_five_thousand_tables(source, binaries, consistency):
+    # As doctor asks for.
+    with Cluster(
+        binaries=binaries, settings={**LOGICAL_DECODING, "max_locks_per_transaction": "256"}
+    ) as cluster:
+        cluster.create_database("target")
+        change_five_thousand_tables(source, Database(cluster, "target"), consistency)
+
+
+def change_five_thousand_tables(source, target, consistency):
     count = 5000
     with source.connect() as connection:
         for number in range(count):

@@ -106,6 +106,19 @@ def test_origin_that_is_ours_already_needs_no_free_one(admit):
     assert patient.finding(TARGET, "origins").status is Status.OK
 
 
+def test_more_tables_than_a_transaction_may_lock(admit):
+    few = {**LOGICAL_DECODING, "max_locks_per_transaction": "10", "max_connections": "20"}
+    patient = admit(target_settings=few)
+    assert patient.finding(TARGET, "locks").status is Status.OK
+    patient.source.execute(*(f"create table t{number} (id int)" for number in range(60)))
+    broken = patient.finding(TARGET, "locks")
+    assert broken.status is Status.WARNING
+    assert "can lock 200 objects" in broken.message
+    patient.mend(TARGET, broken)
+    patient.target.cluster.restart()
+    assert patient.finding(TARGET, "locks").status is Status.OK
+
+
 def test_replication_schema_of_somebody_else(patient):
     patient.target.execute("create schema replication")
     assert_broken_then_mended(patient, "replication-schema", "pgrepl did not make")
