@@ -13,7 +13,8 @@ import time
 import pytest
 
 from pgrepl.replayer.shard import ShardResult, run_shard
-from pgrepl.throwaway import LOGICAL_DECODING, Cluster
+from pgrepl.throwaway import Cluster
+from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.spark.test_replay_random import run_seed
 from tests.support.backlog import make_backlog, plan
 from tests.support.database import Database
