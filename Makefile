@@ -21,9 +21,9 @@ setup:
 demo: setup
 	.venv/bin/pgrepl demo
 
-# Three processes, each with servers of its own, because most tests wait; a file's tests stay together.
+# Two processes, each with servers of its own; a file's tests stay together.
 test: lint type
-	$(VENV_PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(VENV_PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: test
 

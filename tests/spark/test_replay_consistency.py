@@ -21,7 +21,8 @@ MONEY = 1000
 @pytest.fixture
 def bank(source, target):
     """Return a spool of transfers between two tables that two shards own."""
-    names = {bucket_of(source.name, "public", name) % 2: name for name in "abcdefgh"}
+    candidates = [f"t{number}" for number in range(100)]
+    names = {bucket_of(source.name, "public", name) % 2: name for name in candidates}
     left, right = names[0], names[1]
     for name, amount in ((left, MONEY), (right, 0)):
         source.execute(
