@@ -23,7 +23,7 @@ demo: setup
 
 # Two processes, each with servers of its own; a file's tests stay together.
 test: lint type
-	$(VENV_PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(VENV_PYTHON) -m pytest -n 2 --dist loadfile
 
 check: test
 

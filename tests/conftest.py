@@ -20,12 +20,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pg-bindir", type=Path, help="folder of the PostgreSQL server programs")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, so that no process is left alone with it."""
-    items.sort(key=lambda item: ("spark" not in item.path.parts, "demo" not in item.path.name))
-
-
 @pytest.fixture(scope="session")
 def binaries(request: pytest.FixtureRequest) -> ServerBinaries:
     return find_binaries(request.config.getoption("--pg-bindir"))
