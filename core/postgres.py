@@ -39,6 +39,8 @@ _PINNED = {
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
+    # The planner takes our queries of the catalogue for expensive: compiling one took a second.
+    "jit": "off",
 }
 
 # A peer that vanished without a word is noticed after about a minute.
