@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 _READ_BYTES = 256 * 1024
 _FRAME_BYTES = 200
 
+#: Fewer messages than this are few.
+_FEW = 64
+
 #: When the source has no timeout of its own.
 _TIMEOUT_S = 60.0
 
@@ -79,6 +82,8 @@ class Session:
             if count:
                 self._heard_at = time.monotonic()
                 self._tick(is_busy=True)
+                if count < _FEW and not self._assembler.is_finished:
+                    time.sleep(self._settings.nap_s)
             else:
                 self._rest()
         self._finish()

@@ -20,6 +20,9 @@ class ReceiverSettings:
     gather_s: float = 0.2
     #: ... and so long when nothing arrives: long enough not to commit each transaction of a burst.
     quiet_s: float = 0.002
+    #: When only a few messages were there to read, the next are let gather for so long: to look for
+    #: each of them would cost a fifth more of CPU, and take no less time.
+    nap_s: float = 0.0001
     #: Reading stops while so much waits for the target, so that memory stays bounded.
     in_flight_bytes: int = 16 * _MIB
     #: How often the source hears from us; a quarter of its wal_sender_timeout if that is less.
