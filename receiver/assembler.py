@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.gathering import Gathering
+from pgrepl.receiver.pile import Pile
 from pgrepl.receiver.plugin import Action, Plugin
 from pgrepl.receiver.protocol import HEADER_BYTES
 from pgrepl.receiver.routes import Route, Router, TableName
@@ -31,8 +32,8 @@ _BEGIN = Action.BEGIN
 _LOST_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no replica identity"
 _LOST_FLOAT = "NaN or Infinity arrived as null: wal2json before 2.6 cannot print it"
 
-#: Below this a frame is copied whole and then cut: half the price of cutting the view of it first.
-_SMALL_BYTES = 1 << 16
+#: Of no table is known where its lines go.
+_NOTHING: Mapping[bytes, Pile] = {}
 
 
 class Assembler:
@@ -68,12 +69,14 @@ class Assembler:
             limit_bytes=limit_bytes,
             take_fresh=router.take_fresh,
         )
-        # By the plugin's key: routes, and the buckets of tables of which no more need be known.
+        # By the plugin's key: routes, and the piles of tables of which no more need be known.
         self._routes: dict[bytes, Route] = {}
-        self._plain: dict[bytes, int] = {}
+        self._plain: dict[bytes, Pile] = {}
         self._specials: list[bytes] = []
+        #: Where lines go that need no second look: nowhere outside a transaction.
+        self._known: Mapping[bytes, Pile] = _NOTHING
         # Of the transaction in hand.
-        self._begin = b""
+        self._key_at = 0
         self._is_serial = False
         self._has_ddl = False
         self._losses: dict[TableName, str] = {}
@@ -96,37 +99,30 @@ class Assembler:
     def take(self, frames: Iterable[memoryview]) -> bool:
         """Take XLogData frames; true when there are batches to fetch or the end is reached."""
         # The hot path: what a plain change needs is at hand without a call.
-        plugin, held, plain, specials = self._plugin, self._held, self._plain, self._specials
-        action_at, actions = plugin.action_at, plugin.actions
-        key_begin, key_end, key_from = plugin.key_begin, plugin.key_end, plugin.key_from
-        add_line, add_bucket = held.lines.append, held.buckets.append
+        plugin, held = self._plugin, self._held
+        action_at, actions, key_end = plugin.action_at, plugin.actions, plugin.key_end
         limit_bytes, held_bytes = held.limit_bytes, held.byte_count
-        # Where the last key began: mostly the next one begins there too, or a little later.
-        begin = key_from
+        known, key_at, begin = self._known, self._key_at, held.begin_line
         for frame in () if self.is_finished else frames:
-            if len(frame) < _SMALL_BYTES:
-                message = frame.tobytes()[HEADER_BYTES:]
-            else:
-                message = frame[HEADER_BYTES:].tobytes()
-            action = actions.get(message[action_at])
-            if action is _CHANGE and not specials:
-                begin = message.find(key_begin, begin)
-                if begin < 0:
-                    begin = message.find(key_begin, key_from)
-                bucket = plain.get(message[begin : message.find(key_end, begin)])
-                if bucket is not None:
-                    add_line(message)
-                    add_bucket(bucket)
+            message = frame[HEADER_BYTES:].tobytes()
+            if known:
+                pile = known.get(message[key_at : message.find(key_end, key_at)])
+                if pile is not None:
                     held_bytes += len(message)
-                    if held_bytes < limit_bytes:
-                        continue
-                    held.byte_count = held_bytes
-                    self._relieve()
-                    held_bytes = held.byte_count
+                    if held_bytes >= limit_bytes:
+                        held.byte_count = held_bytes - len(message)
+                        self._make_room(message)
+                        held_bytes = held.byte_count + len(message)
+                    if pile.begin is not begin:
+                        pile.begin = begin
+                        pile.begin_count += 1
+                        pile.add(begin)
+                    pile.add(message)
                     continue
             held.byte_count = held_bytes
+            action = actions.get(message[action_at])
             if action is _COMMIT:
-                self._take_commit(message, int.from_bytes(frame[1:9], "big"))
+                self._take_commit(message, frame)
             elif action is _BEGIN:
                 self._take_begin(message)
                 if self.is_finished:
@@ -134,6 +130,7 @@ class Assembler:
             else:
                 self._take_other(action, message)
             held_bytes = held.byte_count
+            known, key_at, begin = self._known, self._key_at, held.begin_line
         held.byte_count = held_bytes
         return self.is_finished or bool(held.ready)
 
@@ -145,6 +142,7 @@ class Assembler:
         special = self._plugin.special_value(text)
         if special is not None:
             self._specials.append(special)
+            self._know()
 
     def take_wal_end(self, wal_end: Lsn) -> None:
         """Move on with the source while it has nothing for us."""
@@ -201,29 +199,46 @@ class Assembler:
                 return
         self._held.begin(begin)
         self.is_in_transaction = True
-        self._begin = begin
+        self._key_at = self._plugin.key_at(begin)
+        self._known = self._plain
         if self._specials:
             self._specials.clear()
+
+    def _know(self) -> None:
+        """See which lines need no second look now."""
+        if self._specials or not self.is_in_transaction:
+            self._known = _NOTHING
+        elif self._is_serial:
+            self._known = dict.fromkeys(self._plain, self._held.serial)
+        else:
+            self._known = self._plain
 
     def _take_change(self, message: bytes, *, is_truncate: bool = False) -> None:
         """Take a change of a table of which more must be known than its bucket."""
         if not self.is_in_transaction:
             raise SpoolError("the source sent a change outside any transaction")
         route = self._find_route(message)
-        if route.bucket is None:
+        if route.bucket is not None:
+            self._hold(message, route, route.bucket, is_truncate=is_truncate)
+        if self._specials:
             self._specials.clear()
-            return
+        self._know()
+
+    def _hold(self, message: bytes, route: Route, bucket: int, *, is_truncate: bool) -> None:
         if route.is_ddl:
             # An insert is DDL that ran; a delete is somebody who tidied up.
             if not self._plugin.is_insert(message):
                 return
             self._has_ddl = True
-        self._is_serial |= is_truncate or route.is_ddl
+        held = self._held
+        if (is_truncate or route.is_ddl) and not self._is_serial:
+            self._is_serial = True
+            held.turn_serial()
         if self._specials or (route.floats is not None and self._checks_floats):
             message = self._check_floats(message, route)
-        self._held.hold(message, route.bucket)
-        if self._held.byte_count >= self._held.limit_bytes:
-            self._relieve()
+        if held.byte_count + len(message) >= held.limit_bytes:
+            self._make_room(message)
+        held.hold(message, held.serial if self._is_serial else held.pile(bucket))
 
     def _find_route(self, message: bytes) -> Route:
         key = self._plugin.table_key(message)
@@ -234,23 +249,26 @@ class Assembler:
                 self._routes[key] = route
                 is_watched = route.is_ddl or (route.floats is not None and self._checks_floats)
                 if route.bucket is not None and not is_watched:
-                    self._plain[key] = route.bucket
+                    self._plain[key] = self._held.pile(route.bucket)
         return route
 
-    def _take_commit(self, commit: bytes, end_lsn: int) -> None:
-        if not self.is_in_transaction or not self._plugin.is_end_of(self._begin, commit):
+    def _take_commit(self, commit: bytes, frame: memoryview) -> None:
+        held = self._held
+        if not self.is_in_transaction or not self._plugin.is_end_of(held.begin_line, commit):
             raise SpoolError("the source committed a transaction that it did not begin")
+        end_lsn = int.from_bytes(frame[1:9])
         if end_lsn <= self.received:
             raise SpoolError(
                 f"the source sent a transaction that ended at {Lsn(end_lsn)} again;"
                 f" everything up to {Lsn(self.received)} was received"
             )
-        if self._is_serial or self._held.is_leaving:
+        if self._is_serial or held.is_leaving:
             self._commit_alone(end_lsn)
         else:
-            self._held.keep(end_lsn, self._losses)
+            held.keep(end_lsn, self._losses)
         self.received = end_lsn
         self.is_in_transaction = False
+        self._known = _NOTHING
         if self._losses:
             self._losses = {}
 
@@ -271,16 +289,18 @@ class Assembler:
     def _not_its_format(self) -> SpoolError:
         return SpoolError(f"the source sent a message that is not {self._plugin.name}'s format 2")
 
-    def _relieve(self) -> None:
+    def _make_room(self, message: bytes) -> None:
         """Let go of whole transactions, and of the one in hand if it alone is too much."""
-        held = self._held
-        if len(held.lines[-1]) > PAYLOAD_LIMIT:
-            schema, table = self._plugin.table_name(held.lines[-1], self._codec)
+        if len(message) > PAYLOAD_LIMIT:
+            schema, table = self._plugin.table_name(message, self._codec)
             raise SpoolError(
                 f'a change of table "{schema}"."{table}" is too big for the spool: 1 GB and more',
                 hint="Exclude the table, or keep such values out of it.",
             )
-        if held.relieve(self.received, is_serial=self._is_serial, losses=self._losses):
+        is_serial = self._is_serial
+        if self._held.make_room(
+            len(message), self.received, is_serial=is_serial, losses=self._losses
+        ):
             self._losses = {}
 
     def _check_floats(self, message: bytes, route: Route) -> bytes:

@@ -3,7 +3,9 @@
 Small transactions gather in one parallel segment until somebody asks for it (``flush``). A
 transaction with DDL or TRUNCATE is a serial segment of its own. A transaction that alone reaches
 the limit leaves in parts, batches without a position; the batch of its last part has one. What is
-held here is thus never more than the limit and one message.
+held here is thus never more than the limit, or one message.
+
+Lines are sorted into their buckets as they come: to do it at the end would keep the source waiting.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from dataclasses import dataclass
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
+from pgrepl.receiver.pile import Pile
 from pgrepl.receiver.plugin import Plugin, Transaction
 from pgrepl.receiver.routes import TableName
-from pgrepl.receiver.segment import BEGIN_BUCKET, build_parts
-from pgrepl.spool import SpoolPart
+from pgrepl.receiver.segment import Lines, build_parts
+from pgrepl.spool import SERIAL_BUCKET, SpoolPart
 
 __all__ = ["Gathering"]
 
@@ -32,7 +35,7 @@ class _Lone:
 
 
 class Gathering:
-    """Lines in the order they came: whole transactions first, then the one in hand."""
+    """Piles of lines: of whole transactions, and on top of them of the one in hand."""
 
     def __init__(
         self,
@@ -44,31 +47,33 @@ class Gathering:
     ) -> None:
         """Begin with nothing; ``take_fresh`` returns buckets that tables were newly put into."""
         self.ready: deque[Batch] = deque()
-        # Whoever fills them quickly does so without a call, and keeps the three in step.
-        self.lines: list[bytes] = []
-        self.buckets: list[int] = []
+        #: What is held; whoever adds to a pile adds to this.
         self.byte_count = 0
         self.limit_bytes = limit_bytes
+        #: Where a serial transaction's lines go, whatever their table.
+        self.serial = Pile(SERIAL_BUCKET)
+        #: The begin line of the transaction in hand.
+        self.begin_line = b""
 
         self._plugin = plugin
         self._take_fresh = take_fresh
         self._last_seq = last_seq
-        # The one in hand begins here.
-        self._mark = 0
-        self._begin = b""
+        self._piles: dict[int, Pile] = {}
+        # Of the transaction in hand.
+        self._is_in_hand = False
         self._lone: _Lone | None = None
         #: Whether parts of the transaction in hand have left already.
         self.is_leaving = False
         # Of the whole ones.
-        self._transaction_count = 0
-        self._last_begin = b""
+        self._begins: list[bytes] = []
+        self._whole_bytes = 0
         self._last_end = 0
         self._losses: dict[TableName, str] = {}
 
     @property
     def has_segment(self) -> bool:
         """Whether whole transactions wait for a flush."""
-        return self._mark > 0 or bool(self._losses)
+        return bool(self._begins or self._losses)
 
     @property
     def is_settled(self) -> bool:
@@ -78,65 +83,67 @@ class Gathering:
     @property
     def is_empty(self) -> bool:
         """Whether the transaction in hand has no change so far, and none that has left."""
-        return self._lone is None and len(self.lines) == self._mark + 1
+        return self._lone is None and not self._has_lines
+
+    @property
+    def _has_lines(self) -> bool:
+        """Whether changes of the transaction in hand are held."""
+        return self.byte_count > self._whole_bytes + len(self.begin_line)
+
+    def pile(self, bucket: int) -> Pile:
+        """Return the pile of a bucket."""
+        found = self._piles.get(bucket)
+        if found is None:
+            found = self._piles[bucket] = Pile(bucket)
+        return found
 
     def begin(self, begin: bytes) -> None:
-        """Take a transaction in hand.
-
-        Raises
-        ------
-        SpoolError
-            when lines are held that belong to no whole transaction.
-
-        """
-        if len(self.lines) != self._mark:
-            raise SpoolError("the source sent changes outside a transaction, or two at once")
-        self._begin = begin
-        self.lines.append(begin)
-        self.buckets.append(BEGIN_BUCKET)
+        """Take a transaction in hand."""
+        self.begin_line = begin
+        self._is_in_hand = True
+        self._whole_bytes = self.byte_count
         self.byte_count += len(begin)
 
-    def hold(self, line: bytes, bucket: int) -> None:
-        """Add a line."""
-        self.lines.append(line)
-        self.buckets.append(bucket)
+    def hold(self, line: bytes, pile: Pile) -> None:
+        """Add a line of the transaction in hand."""
+        pile.put(self.begin_line, line)
         self.byte_count += len(line)
 
     def keep(self, end_lsn: int, losses: Mapping[TableName, str]) -> None:
         """Count the transaction in hand among the whole ones; of an empty one only its losses."""
-        count = len(self.lines)
-        if count == self._mark + 1:
-            self._drop()
-        else:
-            self._mark = count
-            self._transaction_count += 1
-            self._last_begin = self._begin
+        if self.byte_count > self._whole_bytes + len(self.begin_line):
+            self._begins.append(self.begin_line)
             self._last_end = end_lsn
+        else:
+            self.byte_count = self._whole_bytes
+        self._is_in_hand = False
         if losses:
             self._losses.update(losses)
+
+    def turn_serial(self) -> None:
+        """Put what is held of the transaction in hand into one stream, each bucket in its order."""
+        for pile in self._piles.values():
+            for line in pile.take_of(self.begin_line):
+                self.serial.put(self.begin_line, line)
 
     def flush(self, position: int) -> None:
         """End the segment, if there is one; a transaction in hand is not part of it."""
         if not self.has_segment:
             return
-        lines, buckets = self.lines[: self._mark], self.buckets[: self._mark]
-        is_all = len(lines) == len(self.lines)
-        byte_count = self.byte_count if is_all else sum(map(len, lines))
+        byte_count = self._whole_bytes if self._is_in_hand else self.byte_count
         parts: Sequence[SpoolPart] = ()
         commit_at = None
-        if lines:
+        if self._begins:
             self._last_seq += 1
-            first = self._plugin.transaction(lines[0])
-            last = self._plugin.transaction(self._last_begin)
+            last = self._plugin.transaction(self._begins[-1])
             _check_end(last, self._last_end)
             commit_at = last.commit_at
             parts = build_parts(
-                lines,
-                buckets,
+                self._take_whole(),
                 seq=self._last_seq,
                 first_part=0,
                 kind="parallel",
-                first=first,
+                first=self._plugin.transaction(self._begins[0]),
                 last=last,
             )
         self.ready.append(
@@ -147,53 +154,58 @@ class Gathering:
                 commit_at=commit_at,
                 losses=self._losses,
                 buckets=self._take_fresh(),
-                transaction_count=self._transaction_count,
-                change_count=len(lines) - self._transaction_count,
+                transaction_count=len(self._begins),
+                change_count=sum(part.change_count for part in parts),
                 byte_count=byte_count,
             )
         )
-        del self.lines[: self._mark], self.buckets[: self._mark]
         self.byte_count -= byte_count
-        self._mark = self._transaction_count = 0
+        self._whole_bytes = 0
+        self._begins = []
         self._losses = {}
 
     def end_alone(self, position: Lsn, *, is_serial: bool, losses: Mapping[TableName, str]) -> None:
         """Let the transaction in hand leave as the last of its own segment."""
         self._emit(position, is_serial=is_serial, losses=losses)
         self._lone = None
-        self.is_leaving = False
+        self._is_in_hand = self.is_leaving = False
+        self.byte_count = 0
 
-    def relieve(self, position: int, *, is_serial: bool, losses: Mapping[TableName, str]) -> bool:
-        """Let go of whole transactions, and of the one in hand if it alone is too much.
+    def make_room(
+        self,
+        byte_count: int,
+        position: int,
+        *,
+        is_serial: bool,
+        losses: Mapping[TableName, str],
+    ) -> bool:
+        """Let go of whole transactions, and of the one in hand if it leaves no room for a line.
 
         Returns whether some of the one in hand left; its losses so far left with it.
         """
         self.flush(position)
-        if self.byte_count < self.limit_bytes:
+        if self.byte_count + byte_count < self.limit_bytes or not self._has_lines:
             return False
-        big, bucket = self.lines[-1], self.buckets[-1]
-        if len(big) >= self.limit_bytes and len(self.lines) > len((self._begin, big)):
-            # A line as big as PostgreSQL can hold needs a payload of its own.
-            self.lines.pop()
-            self.buckets.pop()
-            self.byte_count -= len(big)
-            self._emit(None, is_serial=is_serial, losses=losses)
-            losses = {}
-            self.hold(self._begin, BEGIN_BUCKET)
-            self.hold(big, bucket)
         self._emit(None, is_serial=is_serial, losses=losses)
-        self.hold(self._begin, BEGIN_BUCKET)
+        self.byte_count = len(self.begin_line)
         return True
 
     def position_batch(self, position: int) -> Batch:
         """Return a batch that only moves the position; right when all is settled."""
         return Batch(position=Lsn(position), last_seq=self._last_seq)
 
+    def _take_whole(self) -> list[Lines]:
+        """Take the lines of whole transactions out of the piles."""
+        piles = self._piles.values()
+        if not self._is_in_hand:
+            return [(pile.bucket, *pile.take()) for pile in piles]
+        return [(pile.bucket, *pile.take_but(self.begin_line)) for pile in piles]
+
     def _emit(
         self, position: Lsn | None, *, is_serial: bool, losses: Mapping[TableName, str]
     ) -> None:
         """Hand over what is held of a transaction that has a segment of its own."""
-        transaction = self._plugin.transaction(self._begin)
+        transaction = self._plugin.transaction(self.begin_line)
         if position is not None:
             _check_end(transaction, position)
         if self._lone is None:
@@ -203,17 +215,15 @@ class Gathering:
         lone = self._lone
         turns_serial = is_serial and not lone.is_serial and lone.part_count > 0
         lone.is_serial = is_serial
-        parts: list[SpoolPart] = []
-        if len(self.lines) > 1:
-            parts = build_parts(
-                self.lines,
-                self.buckets,
-                seq=self._last_seq,
-                first_part=lone.part_count,
-                kind="serial" if is_serial else "parallel",
-                first=transaction,
-                last=transaction,
-            )
+        piles = [self.serial] if is_serial else self._piles.values()
+        parts = build_parts(
+            [(pile.bucket, *pile.take()) for pile in piles],
+            seq=self._last_seq,
+            first_part=lone.part_count,
+            kind="serial" if is_serial else "parallel",
+            first=transaction,
+            last=transaction,
+        )
         lone.part_count += len(parts)
         self.ready.append(
             Batch(
@@ -225,16 +235,10 @@ class Gathering:
                 buckets=self._take_fresh(),
                 turns_serial=self._last_seq if turns_serial else None,
                 transaction_count=1 if position is not None else 0,
-                change_count=len(self.lines) - 1,
+                change_count=sum(part.change_count for part in parts),
                 byte_count=self.byte_count,
             )
         )
-        self._drop()
-
-    def _drop(self) -> None:
-        """Forget the lines of the transaction in hand."""
-        self.byte_count -= sum(map(len, self.lines[self._mark :]))
-        del self.lines[self._mark :], self.buckets[self._mark :]
 
 
 def _check_end(transaction: Transaction, end_lsn: int) -> None:

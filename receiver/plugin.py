@@ -41,11 +41,8 @@ class Plugin(Protocol):
     #: Which bytes of a message tell its action, and which action they tell.
     action_at: slice
     actions: Mapping[bytes, Action]
-    #: Between which bytes of a change the key of its table lies, the first of them included, and
-    #: from where on to look for them. What ``table_key`` cuts out, for whoever has no time to call.
-    key_begin: bytes
+    #: What the key of a change's table ends before, see ``table_key``.
     key_end: bytes
-    key_from: int
 
     def option_sets(self) -> Sequence[Mapping[str, str]]:
         """Return options for ``START_REPLICATION``, the best first; old servers refuse some."""
@@ -55,6 +52,9 @@ class Plugin(Protocol):
 
     def is_begin(self, message: bytes) -> bool:
         """Whether this is a whole begin message."""
+
+    def key_at(self, begin: bytes) -> int:
+        """Return where keys most likely begin in the changes of the transaction it begins."""
 
     def table_key(self, message: bytes) -> bytes:
         """Cut out the bytes that name a change's table."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from itertools import repeat
 from select import POLLIN, poll
 
 from pgrepl.errors import SourceUnavailable
@@ -30,6 +31,9 @@ logger = logging.getLogger(__name__)
 #: So much is read between two looks at the clock, counting for each frame what it costs to hold.
 _READ_BYTES = 256 * 1024
 _FRAME_BYTES = 200
+
+#: What libpq is told each time that it is asked for a message.
+_ASYNCHRONOUSLY = repeat(1)
 
 #: Fewer messages than this are few.
 _FEW = 64
@@ -90,36 +94,39 @@ class Session:
 
     def _read(self) -> int:
         """Take the messages that are there, but not too many at once; return how many."""
-        get, notices = self._stream.pgconn.get_copy_data, self._stream.notices
+        pgconn, notices = self._stream.pgconn, self._stream.notices
         frames: list[memoryview] = []
         count = 0
         left_bytes = _READ_BYTES
         is_drained = False
-        while left_bytes > 0 and not self._assembler.is_finished:
-            size, frame = get(1)
+        for size, frame in map(pgconn.get_copy_data, _ASYNCHRONOUSLY):
             if size > 0:
-                left_bytes -= size + _FRAME_BYTES
                 is_drained = False
                 if frame[0] == XLOG_DATA and not notices:
                     frames.append(frame)
-                    continue
-                # Notices belong to the frame in hand, behind those read so far.
-                count += len(frames)
-                self._take(frames)
-                frames = []
-                self._take_notices()
-                if frame[0] == XLOG_DATA:
-                    frames.append(frame)
                 else:
-                    count += 1
-                    self._take_keepalive(frame)
+                    # Notices belong to the frame in hand, behind those read so far.
+                    count += len(frames)
+                    self._take(frames)
+                    frames = []
+                    self._take_notices()
+                    if frame[0] == XLOG_DATA:
+                        frames.append(frame)
+                    else:
+                        count += 1
+                        self._take_keepalive(frame)
+                    if self._assembler.is_finished:
+                        break
+                left_bytes -= size + _FRAME_BYTES
+                if left_bytes <= 0:
+                    break
             elif size < 0:
                 raise self._stream.ended()
             elif is_drained:
                 break
             else:
                 # More may be on its way: look once without waiting.
-                self._stream.pgconn.consume_input()
+                pgconn.consume_input()
                 is_drained = True
         self._take(frames)
         return count + len(frames)

@@ -34,6 +34,7 @@ _OPTIONS = {
     "add-msg-prefixes": "pgrepl",
 }
 
+_NEXT = b',"nextlsn":"'
 _SCHEMA = b',"schema":"'
 _TABLE = b'","table":"'
 #: What follows the table in a change: its new row, or the key of its old one.
@@ -68,9 +69,7 @@ class Wal2Json:
         b"C": Action.COMMIT,
         b"M": Action.MESSAGE,
     }
-    key_begin = _SCHEMA
     key_end = b'":['
-    key_from = _SCHEMA_FROM
 
     def option_sets(self) -> Sequence[Mapping[str, str]]:
         """Return the options, first with what wal2json 2.6 added."""
@@ -88,6 +87,10 @@ class Wal2Json:
         """Read only the position out of a begin message; None when it is none."""
         match = _BEGIN.fullmatch(message)
         return None if match is None else int(match[2], 16) << 32 | int(match[3], 16)
+
+    def key_at(self, begin: bytes) -> int:
+        """Return where the key stands in changes: behind the same xid, time, origin and LSN."""
+        return begin.rfind(_NEXT)
 
     def table_key(self, message: bytes) -> bytes:
         """Cut out schema and table as they stand there, with the name of the field behind them."""

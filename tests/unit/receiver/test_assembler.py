@@ -146,7 +146,8 @@ def test_big_transaction_leaves_in_parts_and_only_the_last_has_a_position():
 
 def test_nothing_may_commit_while_a_big_transaction_is_on_its_way():
     assembler = make(limit_bytes=1000)
-    feed(assembler, frame(begin(0x100)), frame(change("I", "a", note="x" * 2000)))
+    big = frame(change("I", "a", note="x" * 2000))
+    feed(assembler, frame(begin(0x100)), big, big)
     assembler.ready.clear()
     assert not assembler.is_settled
     assembler.take_wal_end(Lsn(0x900))
@@ -156,10 +157,25 @@ def test_nothing_may_commit_while_a_big_transaction_is_on_its_way():
 def test_big_transaction_that_turns_serial_says_so_once():
     assembler = make(limit_bytes=1000)
     big = change("I", "a", note="x" * 2000)
-    feed(assembler, *transaction(0x100, big, change("T", "b"), big, change("I", "c")))
-    assert [batch.turns_serial for batch in assembler.ready] == [None, 6, None, None]
+    feed(assembler, *transaction(0x100, big, big, change("T", "b"), big, change("I", "c")))
+    assert [batch.turns_serial for batch in assembler.ready] == [None, 6, None, None, None]
     kinds = [batch.parts[0].kind for batch in assembler.ready]
-    assert kinds == ["parallel", "serial", "serial", "serial"]
+    assert kinds == ["parallel", "serial", "serial", "serial", "serial"]
+
+
+def test_what_came_before_a_truncate_is_in_the_same_stream_each_table_in_its_order():
+    assembler = make()
+    a1, b1, a2 = change("I", "a", n=1), change("I", "b", n=1), change("I", "a", n=2)
+    feed(
+        assembler,
+        *transaction(0x100, a1),
+        *transaction(0x200, a1, b1, a2, change("T", "a"), b1, a1),
+    )
+    before, serial = assembler.ready
+    assert lines_of([before]) == [begin(0x100) + b"\n" + a1]
+    assert lines_of([serial]) == [
+        b"\n".join([begin(0x200), a1, a2, b1, change("T", "a"), b1, a1]),
+    ]
 
 
 def test_line_bigger_than_the_limit_gets_a_payload_of_its_own():
@@ -178,6 +194,7 @@ def test_line_bigger_than_the_limit_gets_a_payload_of_its_own():
 def test_big_line_is_handed_on_and_not_copied():
     assembler = make(limit_bytes=1000)
     feed(assembler, *transaction(0x100, change("I", "a", note="x" * 2_000_000)))
+    assembler.flush()
     assert len(assembler.ready[0].parts[0].payload) == 3
 
 
@@ -269,9 +286,9 @@ def test_stream_out_of_order_is_refused(frames):
 
 def test_change_of_a_known_table_outside_a_transaction_is_refused():
     assembler = make()
-    feed(assembler, *transaction(0x100, change("I", "a")), frame(change("I", "a")))
-    with pytest.raises(SpoolError):
-        feed(assembler, frame(begin(0x200)))
+    feed(assembler, *transaction(0x100, change("I", "a")))
+    with pytest.raises(SpoolError, match="outside"):
+        feed(assembler, frame(change("I", "a")))
 
 
 def test_transaction_that_is_sent_again_is_refused():
