@@ -26,7 +26,7 @@ class ReplaySettings:
     #: Batches begin so far apart: a change that comes alone is applied at once, many together.
     pace_s: float = 1.0
     #: While a receiver catches up they begin up to so far apart.
-    hold_s: float = 5.0
+    hold_s: float = 2.0
     #: With nothing to do, the daemon looks so often whether a notification was missed.
     idle_s: float = 5.0
     #: Attempts after an error begin with the first and end with the second.
