@@ -10,7 +10,7 @@ import typer
 from pgrepl.cli.invocation import Invocation, complete_source
 
 if TYPE_CHECKING:
-    from pgrepl.basebackup import CopyOptions
+    from pgrepl.basebackup.report import CopyOptions
     from pgrepl.config import Config, SourceConfig
     from pgrepl.naming import TableSelection
 
@@ -62,7 +62,9 @@ def basebackup(
     Interrupted at any moment, the same command goes on: tables that are copied stay. Afterwards
     pgrepl receive streams from where the copy began.
     """
-    from pgrepl.basebackup import CopyOptions, copy_source, plan_copy
+    from pgrepl.basebackup.plan import plan_copy
+    from pgrepl.basebackup.report import CopyOptions
+    from pgrepl.basebackup.run import copy_source
     from pgrepl.cli.basebackup_output import make_watcher, print_plan, print_report
 
     config = invocation.load_config()

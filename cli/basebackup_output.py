@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pgrepl.basebackup import CopyPlan, CopyReport, LeftOut, Stage, TableProgress, Watcher
+from pgrepl.basebackup.needs import LeftOut
+from pgrepl.basebackup.plan import CopyPlan
+from pgrepl.basebackup.report import CopyReport, Stage, Watcher
+from pgrepl.basebackup.state import TableProgress
 from pgrepl.cli.output import is_terminal, print_json
 
 if TYPE_CHECKING:

@@ -43,7 +43,8 @@ def resync(
     The tables are parked meanwhile: their changes wait, and those that the copy does not hold are
     applied at the end. Interrupted, the same command begins anew; nothing is lost.
     """
-    from pgrepl.basebackup import ResyncOptions, TableProgress, resync_tables
+    from pgrepl.basebackup.resync import ResyncOptions, resync_tables
+    from pgrepl.basebackup.state import TableProgress
     from pgrepl.cli.basebackup_output import make_watcher
     from pgrepl.cli.table_copies import apply_waiting
     from pgrepl.naming import TableSelection, shown_name

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgrepl.advisory import copy_lock, take_lock
-from pgrepl.basebackup import ResyncOptions, Stage, TableProgress, resync_tables
+from pgrepl.basebackup.report import Stage
+from pgrepl.basebackup.resync import ResyncOptions, resync_tables
+from pgrepl.basebackup.state import TableProgress
 from pgrepl.errors import PgreplError
 from pgrepl.naming import TableSelection, exact_pattern, shown_name
 from pgrepl.replayer.parked import find_parked, retry_table

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgrepl.basebackup import ResyncOptions, resync_tables
+from pgrepl.basebackup.resync import ResyncOptions, resync_tables
 from pgrepl.errors import AlreadyRunning, SourceUnavailable, TargetError, UsageError
 from pgrepl.naming import TableSelection
 from tests.support.copying import Recorder, copy, make_config, slot_of

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from pgrepl.advisory import copy_lock, take_lock
-from pgrepl.basebackup import ResyncOptions, resync_tables
+from pgrepl.basebackup.resync import ResyncOptions, resync_tables
 from pgrepl.cli.table_copies import TableCopies, apply_waiting
 from pgrepl.ddl_capture import Applier, install
 from pgrepl.dsn import Dsn

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgrepl.basebackup import CopyOptions, CopyReport, Stage, TableProgress, copy_source
+from pgrepl.basebackup.report import CopyOptions, CopyReport, Stage
+from pgrepl.basebackup.run import copy_source
+from pgrepl.basebackup.state import TableProgress
 from pgrepl.config import Config, ReplayConfig, SourceConfig, SparkConfig, TargetConfig
 from pgrepl.dsn import Dsn
 from pgrepl.naming import SchemaTemplate, TableSelection

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pgrepl.basebackup import CopyOptions, copy_source
+from pgrepl.basebackup.report import CopyOptions
+from pgrepl.basebackup.run import copy_source
 from pgrepl.dsn import Dsn
 from pgrepl.errors import SourceUnavailable, TargetUnavailable
 from tests.support.copying import Recorder, copy, make_config, state_of

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from pgrepl.basebackup import plan_copy
 from pgrepl.basebackup.dump import read_dump
+from pgrepl.basebackup.plan import plan_copy
 from pgrepl.basebackup.prepare import prepare
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.snapshot import keep_new_snapshot
