@@ -251,13 +251,13 @@ def measure(arena: Arena, shape: str, megabytes: int, rounds: int) -> None:
                 result = replace(result, cpu=" + ".join(used))
                 results.setdefault(result.tool, []).append(result)
     best = {tool: min(own, key=lambda one: one.seconds) for tool, own in results.items()}
-    for tool, result in best.items():
-        every = ", ".join(f"{one.seconds:.1f}" for one in results[tool])
+    for name, result in best.items():
+        every = ", ".join(f"{one.seconds:.1f}" for one in results[name])
         print(
-            f"  {tool:24} best {result.seconds:5.1f} s of ({every})"
+            f"  {name:24} best {result.seconds:5.1f} s of ({every})"
             f" {megabytes / result.seconds:6.1f} MB/s  {result.cpu} s of CPU  {result.note}"
         )
-    peer = min(result.seconds for tool, result in best.items() if tool != PGREPL)
+    peer = min(result.seconds for name, result in best.items() if name != PGREPL)
     print(f"  the best of its peers takes {peer / best[PGREPL].seconds:.2f} of pgrepl's time")
 
 
