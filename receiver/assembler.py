@@ -177,6 +177,7 @@ class Assembler:
             return
         # What was printed of the change is not sent either.
         self._specials.clear()
+        self._know()
         name = self._router.lost_table(lost)
         if name is not None:
             self._losses.setdefault(name, _LOST_IDENTITY)
@@ -222,7 +223,7 @@ class Assembler:
             self._hold(message, route, route.bucket, is_truncate=is_truncate)
         if self._specials:
             self._specials.clear()
-        self._know()
+            self._know()
 
     def _hold(self, message: bytes, route: Route, bucket: int, *, is_truncate: bool) -> None:
         if route.is_ddl:
@@ -234,6 +235,7 @@ class Assembler:
         if (is_truncate or route.is_ddl) and not self._is_serial:
             self._is_serial = True
             held.turn_serial()
+            self._know()
         if self._specials or (route.floats is not None and self._checks_floats):
             message = self._check_floats(message, route)
         if held.byte_count + len(message) >= held.limit_bytes:
@@ -250,6 +252,7 @@ class Assembler:
                 is_watched = route.is_ddl or (route.floats is not None and self._checks_floats)
                 if route.bucket is not None and not is_watched:
                     self._plain[key] = self._held.pile(route.bucket)
+                    self._know()
         return route
 
     def _take_commit(self, commit: bytes, frame: memoryview) -> None:
@@ -307,7 +310,6 @@ class Assembler:
         """Put special values back, or note that they are lost."""
         specials = tuple(self._specials)
         if specials:
-            self._specials.clear()
             restored = None if route.floats is None else route.floats.restore(message, specials)
             if restored is not None:
                 return restored

@@ -46,6 +46,13 @@ def feed(assembler, *frames):
         assembler.take([one])
 
 
+def split_begins(payload):
+    """Return the begin lines, and how many other lines there are."""
+    lines = payload.split(b"\n")
+    begins = [line for line in lines if line.startswith(b'{"action":"B"')]
+    return begins, len(lines) - len(begins)
+
+
 def lines_of(batches):
     return [b"".join(part.payload) for batch in batches for part in batch.parts]
 
@@ -321,10 +328,15 @@ def test_any_bytes_are_refused_and_nothing_else_is_raised(message):
         st.tuples(st.lists(st.sampled_from("abcdef"), max_size=6), st.booleans()), max_size=12
     ),
     st.integers(200, 3000),
+    st.integers(1, 9),
+    st.booleans(),
 )
-def test_every_change_leaves_once_in_the_order_of_its_table(transactions, limit_bytes):
+def test_every_change_leaves_once_in_the_order_of_its_table(
+    transactions, limit_bytes, frame_count, has_flushes
+):
     assembler = make(limit_bytes=limit_bytes)
     expected: dict[str, list[bytes]] = {}
+    frames = []
     number = 0
     for position, (tables, is_serial) in enumerate(transactions):
         changes = []
@@ -333,8 +345,12 @@ def test_every_change_leaves_once_in_the_order_of_its_table(transactions, limit_
             changes.append(change("I", table, id=number))
             expected.setdefault(table, []).append(changes[-1])
         if is_serial:
-            changes.append(change("T", "g"))
-        feed(assembler, *transaction(0x100 * (position + 1), *changes))
+            changes.insert(len(changes) // 2, change("T", "g"))
+        frames += transaction(0x100 * (position + 1), *changes)
+    for start in range(0, len(frames), frame_count):
+        assembler.take(frames[start : start + frame_count])
+        if has_flushes:
+            assembler.flush()
     assembler.flush()
     found: dict[str, list[bytes]] = {}
     for text in lines_of(assembler.ready):
@@ -346,3 +362,8 @@ def test_every_change_leaves_once_in_the_order_of_its_table(transactions, limit_
     assert seqs == sorted(seqs)
     positions = [b.position for b in assembler.ready if b.position is not None]
     assert positions == sorted(set(positions))
+    counted = [(part.change_count, part.payload) for b in assembler.ready for part in b.parts]
+    for change_count, payload in counted:
+        begins, changes = split_begins(b"".join(payload))
+        assert change_count == changes
+        assert begins == sorted(set(begins))
