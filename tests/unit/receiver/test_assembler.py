@@ -89,13 +89,17 @@ def test_each_bucket_gets_the_begin_lines_of_its_own_transactions():
 def test_transaction_in_hand_is_not_part_of_a_flush():
     assembler = make()
     feed(assembler, *transaction(0x100, change("I", "a")), frame(begin(0x200)))
-    assembler.take([frame(change("I", "b"))])
+    feed(assembler, frame(change("U", "a")), frame(change("I", "b")))
     assembler.flush()
     (batch,) = assembler.ready
     assert (batch.position, batch.change_count) == (Lsn(0x130), 1)
-    assembler.take([frame(commit(0x200), 0x230)])
+    assert lines_of([batch]) == [begin(0x100) + b"\n" + change("I", "a")]
+    feed(assembler, frame(change("D", "a")), frame(commit(0x200), 0x230))
     assembler.flush()
-    assert lines_of(assembler.ready)[1] == begin(0x200) + b"\n" + change("I", "b")
+    assert lines_of(assembler.ready)[1:] == [
+        b"\n".join([begin(0x200), change("U", "a"), change("D", "a")]),
+        begin(0x200) + b"\n" + change("I", "b"),
+    ]
 
 
 def test_truncate_makes_a_segment_of_its_own():
