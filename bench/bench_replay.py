@@ -7,7 +7,8 @@ For each workload, twice:
 - alone: the backlog waits in the spool; only replay runs.
 
 A native subscription catches up with the same backlog before that, on a server of its own, while
-nothing else runs. CPU seconds are those of each server's processes, and of our own.
+nothing else runs. So does pg_recvlogical into nothing: nobody can be faster than wal2json
+alone. CPU seconds are those of each server's processes, and of our own.
 
     PYTHONPATH=. python bench/bench_replay.py [--workloads tpcb,insert] [--scale 1.0] [--shards 4]
 """
@@ -30,6 +31,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.bench_receive import OPTIONS
 from pgrepl.config import Config, ReplayConfig, SparkConfig
 from pgrepl.receiver import Notifier, Receiver
 from pgrepl.replayer import Replayer
@@ -163,6 +165,9 @@ class Bench:
         theirs = Timing(time.monotonic() - began, self._used(begin))
         native.execute("alter subscription bench disable")
         wait_for(lambda: not source.value("select bool_or(active) from pg_replication_slots"))
+        if kind == "together":
+            floor_s = self._drain(source, before)
+            print(f"  {kind:9} wal2json {floor_s:6.2f} s   into nothing, by pg_recvlogical")
         with ours():
             begin = self._cpu()
             began = time.monotonic()
@@ -172,6 +177,21 @@ class Bench:
             timing = Timing(time.monotonic() - began, self._used(begin))
         print(f"  {kind:9} native {theirs}\n  {kind:9} pgrepl {timing}")
         return theirs.wall_s / timing.wall_s
+
+    def _drain(self, source: Database, end: str) -> float:
+        """Return how long the source alone takes to send the backlog: nobody can be faster."""
+        with source.connect() as connection:
+            connection.execute(
+                "select pg_copy_logical_replication_slot(%s, 'floor')", (f"pgrepl_{source.name}",)
+            )
+        options = [part for option in OPTIONS for part in ("-o", option)]
+        program = self.binaries.program("pg_recvlogical")
+        command = [str(program), "-d", source.dsn(), "--slot", "floor", "--start", "-n"]
+        began = time.monotonic()
+        subprocess.run([*command, "--endpos", end, "-f", "/dev/null", *options], check=True)
+        taken_s = time.monotonic() - began
+        source.execute("select pg_drop_replication_slot('floor')")
+        return taken_s
 
     @contextmanager
     def _together(self, config: Config) -> Iterator[None]:
