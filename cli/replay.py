@@ -40,7 +40,8 @@ def replay(
     """Apply the spool of all sources to the target, through Spark.
 
     Runs until it is stopped by SIGTERM or Ctrl-C, which loses nothing. Exits 75 when another
-    replayer runs on the target, and 50 when --once or --until-lsn is done but tables are parked.
+    replayer runs on the target, and 50 when --once or --until-lsn is done but tables are parked, or
+    wait to be copied again.
     """
     from pgrepl.cli.table_copies import TableCopies
     from pgrepl.ddl_capture import Applier
@@ -98,6 +99,7 @@ def _as_json(result: SourceResult) -> dict[str, object]:
         "change_count": result.change_count,
         "batch_count": result.batch_count,
         "parked": [".".join(name) for name in result.parked],
+        "resync_due": [".".join(name) for name in result.due],
         "error": None if result.error is None else result.error.message,
     }
 
@@ -114,4 +116,10 @@ def _report(results: Sequence[SourceResult]) -> None:
         raise DdlError(
             f"tables are parked: {', '.join(parked)}",
             hint="See why with: pgrepl parked list",
+        )
+    due = [f"{result.source}: {shown_name(*n)}" for result in results for n in result.due]
+    if due:
+        raise DdlError(
+            f"tables wait to be copied again: {', '.join(due)}",
+            hint="See why with: pgrepl status",
         )

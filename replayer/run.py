@@ -37,6 +37,7 @@ from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard import ShardResult, TableStopped
 from pgrepl.replayer.whole import drop_stages, merge_batch, stage_prefix
 from pgrepl.replayer.work import SourceWork, Work, shard_tasks
+from pgrepl.resync_due import read_due
 from pgrepl.source_state import find_source
 from pgrepl.sqlstate import translated
 from pgrepl.upkeep import Resync, Upkeep
@@ -58,6 +59,8 @@ class SourceResult:
     batch_count: int
     #: Tables that are parked now, by schema and name.
     parked: Sequence[tuple[str, str]]
+    #: Tables that DDL left different and that are not copied again yet.
+    due: Sequence[tuple[str, str]]
     #: Why it could not go on; None: it could.
     error: PgreplError | None
 
@@ -389,5 +392,6 @@ def _result(control: Connection, work: SourceWork) -> SourceResult:
         change_count=work.change_count,
         batch_count=work.batch_count,
         parked=[(schema, table) for schema, table in parked],
+        due=[table.key for table in read_due(control, source_id)],
         error=work.error,
     )

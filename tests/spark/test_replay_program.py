@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from pgrepl.advisory import take_lock
+from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.errors import PgreplError
 from pgrepl.replayer.job import ShardJobs
+from pgrepl.resync_due import mark_due
 from pgrepl.throwaway import Cluster
 from tests.support.backlog import control
 from tests.support.program import run_pgrepl, write_config
@@ -62,6 +63,17 @@ def test_parked_table_is_exit_code_50(backlog, config):
     done = run_pgrepl("replay", "--once", "--config", config)
     assert done.returncode == 50, done.stderr
     assert "tables are parked: backlog: public.b" in done.stderr
+
+
+def test_table_that_is_still_to_be_copied_again_is_exit_code_50(backlog, config):
+    backlog.replay()
+    source_id = backlog.target.value("select source_id from replication.source")
+    with control(backlog) as person:
+        mark_due(person, source_id, ("public", "b"), "random()")
+        take_lock(person, copy_lock("backlog"))
+        done = run_pgrepl("replay", "--once", "--config", config)
+    assert done.returncode == 50, done.stderr
+    assert "tables wait to be copied again: backlog: public.b" in done.stderr
 
 
 def test_damaged_spool_is_exit_code_40(backlog, config):

@@ -140,7 +140,8 @@ def test_resync_that_fails_is_tried_again_and_told_of(pipeline, tmp_path):
         pipeline.resync = make_resyncer(pipeline, user=role)
         pipeline.source.execute(RANDOM)
         pipeline.receive()
-        assert pipeline.replay().error is None
+        result = pipeline.replay()
+        assert (result.error, result.due) == (None, [("app", "accounts")])
         assert due(pipeline) == {"accounts": 1}
         config = write_copy_config(tmp_path, pipeline.source, pipeline.target)
         shown = run_pgrepl("status", "--config", config)
