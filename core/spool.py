@@ -71,6 +71,8 @@ class SpoolPart:
     first_commit_at: int
     last_commit_at: int
     change_count: int
+    #: Whether no part of the segment follows.
+    is_last: bool
     #: The payload in pieces; big lines are never copied together.
     payload: Sequence[bytes]
 

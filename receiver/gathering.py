@@ -145,6 +145,7 @@ class Gathering:
                 kind="parallel",
                 first=self._plugin.transaction(self._begins[0]),
                 last=last,
+                is_end=True,
             )
         self.ready.append(
             Batch(
@@ -223,6 +224,7 @@ class Gathering:
             kind="serial" if is_serial else "parallel",
             first=transaction,
             last=transaction,
+            is_end=position is not None,
         )
         lone.part_count += len(parts)
         self.ready.append(

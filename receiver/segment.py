@@ -24,8 +24,14 @@ def build_parts(
     kind: SegmentKind,
     first: Transaction,
     last: Transaction,
+    is_end: bool,
 ) -> list[SpoolPart]:
-    """Return the parts of a run of transactions; buckets without lines have none."""
+    """Return the parts of a run of transactions; buckets without lines have none.
+
+    ``is_end`` says that no others of the segment follow.
+    """
+    found = [own for own in sorted_lines if own[1]]
+    last_part = first_part + len(found) - 1
     return [
         SpoolPart(
             seq=seq,
@@ -37,11 +43,10 @@ def build_parts(
             first_commit_at=first.commit_at,
             last_commit_at=last.commit_at,
             change_count=len(lines) - begin_count,
+            is_last=is_end and number == last_part,
             payload=_payload(lines),
         )
-        for number, (bucket, lines, begin_count) in enumerate(
-            (own for own in sorted_lines if own[1]), start=first_part
-        )
+        for number, (bucket, lines, begin_count) in enumerate(found, start=first_part)
     ]
 
 

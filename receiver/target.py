@@ -36,7 +36,7 @@ __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
 _COPY = """
 copy replication.raw_messages
     (source_id, seq, bucket, part, kind, first_lsn, last_lsn, first_commit_at, last_commit_at,
-     change_count, payload_bytes, payload)
+     change_count, is_last, payload_bytes, payload)
 from stdin (format binary)
 """
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -45,7 +45,7 @@ _KINDS = {"parallel": b"parallel", "serial": b"serial"}
 
 # A row's field count; then each field's length before the field, the payload's without it.
 _HEAD = struct.Struct("!hiiiqihii")
-_TAIL = struct.Struct("!iQiQiqiqii")
+_TAIL = struct.Struct("!iQiQiqiqiii?")
 _SIZES = struct.Struct("!iii")
 _NULL = struct.Struct("!ii")
 
@@ -291,12 +291,12 @@ def _encode(source_id: int, parts: Sequence[SpoolPart], *, is_sized: bool) -> It
     yield _SIGNATURE
     for part in parts:
         kind = _KINDS[part.kind]
-        head = _HEAD.pack(12, 4, source_id, 8, part.seq, 2, part.bucket, 4, part.part)
+        head = _HEAD.pack(13, 4, source_id, 8, part.seq, 2, part.bucket, 4, part.part)
         size = sum(map(len, part.payload))
         tail = _TAIL.pack(
             *(8, part.first_lsn, 8, part.last_lsn),
             *(8, part.first_commit_at, 8, part.last_commit_at),
-            *(4, part.change_count),
+            *(4, part.change_count, 1, part.is_last),
         )
         sizes = _SIZES.pack(4, size, size) if is_sized else _NULL.pack(-1, size)
         yield b"".join((head, len(kind).to_bytes(4, "big"), kind, tail, sizes))

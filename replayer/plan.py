@@ -28,6 +28,8 @@ class Segment:
     #: Rows that are there, and rows that were written.
     part_count: int
     written_count: int
+    #: Whether the last one is among them.
+    has_end: bool = True
     #: Whether every payload is as long as it was written.
     is_sound: bool = True
 
@@ -118,6 +120,8 @@ def _check(segment: Segment, number: int) -> None:
             f"segment {segment.seq} has {segment.part_count} rows,"
             f" {segment.written_count} were written"
         )
+    if not segment.has_end:
+        raise _incomplete(f"the last row of segment {segment.seq} is missing")
     if not segment.is_sound:
         raise _incomplete(f"a row of segment {segment.seq} is not as it was written")
 

@@ -8,6 +8,8 @@ select seq, kind,
        array_agg(distinct bucket::integer)    as buckets,
        count(*)                               as part_count,
        max(part) + 1                          as written_count,
+       -- older rows do not say which is the last
+       count(is_last) = 0 or bool_or(is_last) as has_end,
        -- the length is known without reading the payload
        coalesce(bool_and(octet_length(payload) = payload_bytes), true) as is_sound
   from replication.raw_messages

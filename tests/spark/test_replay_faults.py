@@ -289,11 +289,15 @@ def test_damage_that_leaves_the_length_is_seen_by_its_own_shard(backlog, consist
             "delete from replication.raw_messages where (seq, part) = (3, 0)",
             "segment 3 has 3 rows, 4 were written",
         ),
+        (
+            "delete from replication.raw_messages where (seq, part) = (3, 3)",
+            "the last row of segment 3 is missing",
+        ),
         ("delete from replication.raw_messages where seq = 3", "segment 3 is missing"),
         ("delete from replication.raw_messages where seq > 3", "segment 4 is missing"),
         ("delete from replication.raw_messages", "segment 1 is missing"),
     ],
-    ids=["row", "segment", "last segments", "all"],
+    ids=["row", "last row", "segment", "last segments", "all"],
 )
 def test_missing_rows_of_the_spool_are_an_error(backlog, damage, said):
     with control(backlog) as connection:
@@ -302,6 +306,12 @@ def test_missing_rows_of_the_spool_are_an_error(backlog, damage, said):
     result = backlog.replay()
     assert isinstance(result.error, SpoolError)
     assert said in result.error.message
+
+
+def test_rows_that_an_older_receiver_wrote_are_applied(backlog):
+    backlog.target.execute("update replication.raw_messages set is_last = null")
+    assert backlog.replay().error is None
+    assert backlog.differences() == []
 
 
 def test_source_that_is_damaged_leaves_everything_applied_before_it(backlog):

@@ -362,8 +362,12 @@ def test_every_change_leaves_once_in_the_order_of_its_table(
             if line.startswith(b'{"action":"I"'):
                 found.setdefault(Wal2Json().table_name(line, "utf-8")[1], []).append(line)
     assert found == expected
-    seqs = [part.seq for batch in assembler.ready for part in batch.parts]
+    written = [part for batch in assembler.ready for part in batch.parts]
+    seqs = [part.seq for part in written]
     assert seqs == sorted(seqs)
+    ends = {part.seq: part.part for part in written}
+    assert {part.seq: part.part for part in written if part.is_last} == ends
+    assert sum(part.is_last for part in written) == len(ends)
     positions = [b.position for b in assembler.ready if b.position is not None]
     assert positions == sorted(set(positions))
     counted = [(part.change_count, part.payload) for b in assembler.ready for part in b.parts]
