@@ -77,6 +77,12 @@ def clear_target(
         report.removed(Side.TARGET, "origin", *_drop_origin(connection, endpoint, row))
         reach("drop.origin_dropped")
         with connection.transaction():
+            # A task of replay takes its position first and then the tables. Whoever has begun ends
+            # before us, whoever comes now waits and finds itself superseded.
+            connection.execute(
+                "select from replication.shard_progress where source_id = %s for update",
+                (row.source_id,),
+            )
             if with_data and schemas:
                 names = SQL(", ").join(map(Identifier, schemas))
                 connection.execute(SQL("drop schema if exists {} cascade").format(names))

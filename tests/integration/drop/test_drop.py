@@ -7,6 +7,7 @@ import os
 import pty
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pgrepl.errors import AlreadyRunning, TargetError
 from tests.support.copying import copy, has_slot, make_config, slot_of
 from tests.support.database import Database
 from tests.support.program import COMMAND, run_pgrepl, write_config
+from tests.support.waiting import wait_until
 
 CAPTURE = (
     "create schema pgrepl",
@@ -94,6 +96,24 @@ def drop_by_program(
     config = write_config(folder / "pgrepl.toml", target, {source.name: dsn or source.dsn()})
     done = run_pgrepl("drop", source.name, "--config", config, "--json", *more)
     return done, json.loads(done.stdout) if done.stdout else {}
+
+
+def test_task_of_replay_that_has_begun_ends_before_the_copies_go(source, target):
+    make_streaming(source, target)
+    config = make_config(target, source)
+    is_waiting = (
+        "select exists (select from pg_stat_activity where application_name = 'pgrepl-drop'"
+        " and wait_event_type = 'Lock' and datname = current_database())"
+    )
+    with target.connect() as task, ThreadPoolExecutor() as pool:
+        with task.transaction():
+            # As a task does: first its position, then the tables.
+            task.execute("update replication.shard_progress set applied_seq = 1")
+            dropping = pool.submit(drop_source, config, config.sources[source.name], with_data=True)
+            wait_until(lambda: target.value(is_waiting))
+            task.execute(f"insert into {source.name}_app.t values (1)".encode())
+        dropping.result()
+    assert remaining(target, source.name) == {}
 
 
 def test_everything_goes_but_the_copies_and_a_second_run_finds_nothing(source, target, tmp_path):
