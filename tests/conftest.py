@@ -17,6 +17,7 @@ from pgrepl.spark import build_session
 from pgrepl.spark_background import SessionInBackground
 from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries
 from tests.support.database import Database
+from tests.support.quick_java import start_java_quickly
 
 # Where files are kept in memory, and how much room there has to be for a run.
 _MEMORY = Path("/dev/shm")
@@ -89,7 +90,17 @@ def target(target_cluster: Cluster, make_database: Callable[..., Database]) -> D
 
 
 @pytest.fixture(scope="session")
-def one_spark_session() -> Iterator[None]:
+def quick_java(request: pytest.FixtureRequest) -> None:
+    """Let every JVM start with less work."""
+    cache = getattr(request.config, "cache", None)
+    if cache is not None:
+        start_java_quickly(cache.mkdir("java"))
+
+
+@pytest.fixture(scope="session")
+def one_spark_session(
+    quick_java: None,  # noqa: ARG001  its JVM is one of them
+) -> Iterator[None]:
     """Keep one Spark session for all tests that use this: it takes 5 to 9 seconds to start one."""
     session = build_session(SparkConfig(master="local[2]"), "pgrepl-test", daemon=DAEMON)
     with pytest.MonkeyPatch.context() as patch:
