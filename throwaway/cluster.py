@@ -127,7 +127,8 @@ class Cluster:
 
     def create_database(self, name: str, *, template: str = "template1") -> None:
         """Make a database, a copy of the template with all its tables and rows."""
-        statement = SQL("create database {} template {}").format(
+        # To copy files takes less than to write every page to the WAL.
+        statement = SQL("create database {} template {} strategy file_copy").format(
             Identifier(name), Identifier(template)
         )
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
