@@ -11,6 +11,11 @@ from tests.support.backlog import make_backlog
 from tests.support.pipeline import Pipeline, clone
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_java(quick_java: None) -> None:
+    """All tests here start JVMs, most of them in programs that they run."""
+
+
 @pytest.fixture(scope="session")
 def _backlog(
     one_spark_session: None,  # noqa: ARG001  the copy needs it

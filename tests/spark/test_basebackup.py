@@ -156,12 +156,13 @@ def test_restart_spares_what_others_built_on_the_copy(source, target):
 def test_table_that_fails_does_not_keep_the_others_and_the_next_run_copies_it(
     source, target, monkeypatch
 ):
-    # Several parts of the table are copied before one fails.
+    # Several parts of the table are copied before one fails: the one with the last row. Rows of
+    # writers may be in any part, since vacuum lets them have room where others were updated.
     monkeypatch.setattr(parts, "_LEAST_BYTES", 32 * 1024)
     make_tables(source)
     copied = f"{source.name}_app.accounts"
     spoil = Recorder(
-        {"data": lambda: target.execute(f"alter table {copied} add check (id < 1900)")}
+        {"data": lambda: target.execute(f"alter table {copied} add check (id <> 2000)")}
     )
     with writers(source):
         with pytest.raises(TargetError, match=r"cannot write the copy of app\.accounts") as caught:

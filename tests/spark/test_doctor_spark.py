@@ -56,6 +56,8 @@ def test_secret_settings_reach_spark_but_not_the_list_of_processes():
         for file in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
                 seen.add(file.read_bytes().decode(errors="replace"))
+        # Spark's processes live for seconds: to look all the time would only slow them down.
+        waiting.join(0.02)
     assert outcome[0].status is Status.OK, outcome[0].message
     assert any("pgrepl.doctor.spark_job" in line for line in seen)
     assert any("org.apache.spark" in line for line in seen)

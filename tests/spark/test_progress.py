@@ -21,6 +21,11 @@ __all__ = ["stream_from"]
 
 #: Enough for both shards to have some, whatever the names hash to.
 TABLES = [f"t{number}" for number in range(8)]
+#: The newest binding and the rows of all tables, at once.
+LOOK = (
+    "select (select max(lsn)::text from replication.binding), "
+    + ", ".join(f"array(select id from shop_public.{table})" for table in TABLES)
+).encode()
 #: Transactions between two kills.
 COUNT = 6
 
@@ -54,17 +59,15 @@ class Observer:
                 connection.commit()
 
     def _look(self, connection: psycopg.Connection) -> None:
-        found = connection.execute("select max(lsn)::text from replication.binding").fetchall()
-        if found == [(None,)]:
+        ((bound, *shown),) = connection.execute(LOOK).fetchall()
+        if bound is None:
             return
-        lsn = Lsn.parse(found[0][0])
+        lsn = Lsn.parse(bound)
         self.seen.add(lsn)
         promised = {number for number, end in tuple(self.ends.items()) if end <= lsn}
-        for table in TABLES:
-            query = f"select id from shop_public.{table}".encode()
-            shown = {number for (number,) in connection.execute(query)}
-            if not promised <= shown:
-                self.broken.append(f"{table} lacks {promised - shown} at {lsn}")
+        for table, numbers in zip(TABLES, shown, strict=True):
+            if not promised <= set(numbers):
+                self.broken.append(f"{table} lacks {promised - set(numbers)} at {lsn}")
 
 
 @pytest.mark.timeout(600)

@@ -43,13 +43,10 @@ class Database:
 
     def drop(self) -> None:
         """Remove the database with its slots and origins, whoever still uses them."""
-        # Origins belong to the whole cluster, and there are few of them.
-        if self.value("select to_regclass('replication.source') is not null"):
-            self.execute(
-                "select pg_replication_origin_drop(roname) from pg_replication_origin"
-                " where roname in (select slot from replication.source)"
-            )
         with psycopg.connect(self.cluster.dsn(), autocommit=True) as connection:
+            # Origins belong to the whole cluster, and there are few of them.
+            if connection.execute("select from pg_replication_origin limit 1").fetchall():
+                self._drop_origins()
             connection.execute(
                 "select pg_terminate_backend(active_pid) from pg_replication_slots"
                 " where database = %s and active",
@@ -63,6 +60,15 @@ class Database:
             connection.execute(
                 SQL("drop database if exists {} with (force)").format(Identifier(self.name))
             )
+
+    def _drop_origins(self) -> None:
+        with self.connect() as connection:
+            found = connection.execute("select to_regclass('replication.source') is not null")
+            if found.fetchall() == [(True,)]:
+                connection.execute(
+                    "select pg_replication_origin_drop(roname) from pg_replication_origin"
+                    " where roname in (select slot from replication.source)"
+                )
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import Self
 import pyspark
 
 from pgrepl.config import SparkConfig
+from tests.support.quick_java import SUBMIT
 from tests.support.waiting import wait_until
 
 _HOME = Path(pyspark.__file__).parent
@@ -135,7 +136,7 @@ class SparkCluster:
                     "SPARK_LOCAL_IP": _HOST,
                     "SPARK_LOCAL_DIRS": str(self._folder),
                     "SPARK_DAEMON_MEMORY": "256m",
-                    "SPARK_DAEMON_JAVA_OPTS": _JAVA,
+                    "SPARK_DAEMON_JAVA_OPTS": _java_options(),
                 },
                 start_new_session=True,
             )
@@ -148,6 +149,10 @@ class SparkCluster:
             assert process.poll() is None, text
         found = re.search(pattern, text)
         return found[1] if found else ""
+
+
+def _java_options() -> str:
+    return f"{_JAVA} {os.environ.get(SUBMIT, '')}"
 
 
 def bare_python(folder: Path) -> Path:

@@ -12,6 +12,7 @@ T = TypeVar("T")
 def wait_until(condition: Callable[[], T], timeout_s: float = 30) -> T:
     """Return the first true value of the condition, or fail."""
     deadline = time.monotonic() + timeout_s
+    pause_s = 0.02
     while True:
         value = condition()
         if value:
@@ -19,4 +20,6 @@ def wait_until(condition: Callable[[], T], timeout_s: float = 30) -> T:
         if time.monotonic() > deadline:
             message = f"still not true after {timeout_s} s: {condition}"
             raise AssertionError(message)
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        # Most conditions ask a server, and the longer it takes the less a moment matters.
+        pause_s = min(1.2 * pause_s, 0.1)

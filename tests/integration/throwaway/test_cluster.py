@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 
 from pgrepl.errors import ConfigError
 from pgrepl.throwaway import Cluster, find_binaries
+from pgrepl.throwaway.cluster import _make_folder
+from pgrepl.throwaway.unprivileged import server_account
 from tests.support.waiting import wait_until
 
 OWNER = """
@@ -131,6 +134,19 @@ def test_long_temporary_folder_leaves_room_for_the_socket(binaries, monkeypatch,
     monkeypatch.setattr("tempfile.tempdir", str(long))
     with Cluster(binaries=binaries) as cluster:
         assert len(os.fsencode(cluster.socket_dir)) < 90
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="servers run as whoever runs the test")
+@pytest.mark.parametrize(("mode", "is_used"), [(0o755, True), (0o700, False)])
+def test_temporary_folder_of_root_is_used_if_the_server_can_enter_it(monkeypatch, mode, is_used):
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(mode)
+        monkeypatch.setattr("tempfile.tempdir", folder)
+        made = _make_folder(server_account())
+        try:
+            assert (made.parent == Path(folder)) is is_used
+        finally:
+            made.rmdir()
 
 
 def test_folder_without_server_programs_is_refused(tmp_path):
