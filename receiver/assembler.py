@@ -276,13 +276,12 @@ class Assembler:
             self._losses = {}
 
     def _commit_alone(self, end_lsn: int) -> None:
-        """End a transaction that is a segment of its own, if there is anything in it."""
+        """End a transaction that is a segment of its own."""
         held = self._held
-        if held.is_empty:
-            held.keep(end_lsn, self._losses)
-        else:
-            held.flush(self.received)
-            held.end_alone(Lsn(end_lsn), is_serial=self._is_serial, losses=self._losses)
+        held.flush(self.received)
+        held.end_alone(Lsn(end_lsn), is_serial=self._is_serial, losses=self._losses)
+        # They are the writer's now, even if there are none.
+        self._losses = {}
         if self._has_ddl:
             self._router.forget()
             self._routes.clear()

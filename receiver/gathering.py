@@ -81,11 +81,6 @@ class Gathering:
         return not self.has_segment and self._lone is None and not self.ready
 
     @property
-    def is_empty(self) -> bool:
-        """Whether the transaction in hand has no change so far, and none that has left."""
-        return self._lone is None and not self._has_lines
-
-    @property
     def _has_lines(self) -> bool:
         """Whether changes of the transaction in hand are held."""
         return self.byte_count > self._whole_bytes + len(self.begin_line)

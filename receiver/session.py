@@ -3,7 +3,7 @@
 One thread reads frames, gathers segments and talks to the source; another writes to the target.
 The source hears from the first one on a timer, whatever the target does. While too much waits for
 the target the first one does not read, so memory is bounded by ``in_flight_bytes``, two segments
-and what a single message takes.
+and what two messages take.
 """
 
 from __future__ import annotations

@@ -251,6 +251,14 @@ def test_loss_goes_with_its_transaction():
     assert (batch.parts, batch.position, batch.last_seq) == ((), Lsn(0x130), 5)
 
 
+def test_loss_is_not_that_of_the_transaction_before():
+    assembler = make()
+    feed(assembler, *transaction(0x100, change("T", "a")), frame(begin(0x200)))
+    assembler.take_notice("WARNING", LOST % 'public"."a')
+    (batch,) = assembler.ready
+    assert batch.losses == {}
+
+
 def test_null_in_a_not_null_float_is_a_loss_unless_numbers_are_texts():
     for has_text_numbers, expected in ((False, [("public", "f")]), (True, [])):
         assembler = make(has_text_numbers=has_text_numbers)
