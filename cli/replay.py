@@ -62,7 +62,7 @@ def replay(
                 f"{result.source}: applied up to {result.applied},"
                 f" {result.change_count} changes in {result.batch_count} batches"
             )
-    _report(results)
+    _report(results, is_done=once or bool(until))
 
 
 def _parse_positions(config: Config, given: Sequence[str]) -> dict[str, Lsn]:
@@ -104,13 +104,15 @@ def _as_json(result: SourceResult) -> dict[str, object]:
     }
 
 
-def _report(results: Sequence[SourceResult]) -> None:
-    """Exit as the worst of the sources says."""
+def _report(results: Sequence[SourceResult], *, is_done: bool) -> None:
+    """Exit as the worst of the sources says; a service that was stopped is not to blame."""
     from pgrepl.naming import shown_name
 
     for result in results:
         if result.error is not None:
             raise result.error
+    if not is_done:
+        return
     parked = [f"{result.source}: {shown_name(*n)}" for result in results for n in result.parked]
     if parked:
         raise DdlError(
