@@ -80,7 +80,8 @@ def clear_target(
             # A task of replay takes its position first and then the tables. Whoever has begun ends
             # before us, whoever comes now waits and finds itself superseded.
             connection.execute(
-                "select from replication.shard_progress where source_id = %s for update",
+                "select from replication.shard_progress where source_id = %s order by shard"
+                " for update",
                 (row.source_id,),
             )
             if with_data and schemas:
