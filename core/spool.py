@@ -9,8 +9,8 @@ that each payload can be read alone; the lines after it are changes: I, U, D or 
 
 A ``serial`` segment is one transaction with DDL (inserts into ``pgrepl.ddl_log``) or TRUNCATE. All
 its parts have bucket -1; read in order of ``part`` they are one stream. From the first DDL or
-TRUNCATE on that is the order of the source; before it, in a transaction too big for memory, only
-the lines of one table are sure to be in order.
+TRUNCATE on that is the order of the source; before it only the lines of one table are sure to be in
+order.
 """
 
 from __future__ import annotations
