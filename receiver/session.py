@@ -106,9 +106,7 @@ class Session:
                     frames.append(frame)
                 else:
                     # Notices belong to the frame in hand, behind those read so far.
-                    count += len(frames)
-                    self._take(frames)
-                    frames = []
+                    count += self._take(frames)
                     self._take_notices()
                     if frame[0] == XLOG_DATA:
                         frames.append(frame)
@@ -128,14 +126,20 @@ class Session:
                 # More may be on its way: look once without waiting.
                 pgconn.consume_input()
                 is_drained = True
-        self._take(frames)
-        return count + len(frames)
+        del frame
+        return count + self._take(frames)
 
-    def _take(self, frames: list[memoryview]) -> None:
+    def _take(self, frames: list[memoryview]) -> int:
+        """Take messages out of a list, and return how many they were."""
+        count = len(frames)
         if frames:
             self._writer.is_behind = True
-        if self._assembler.take(frames):
+        is_any_ready = self._assembler.take(frames)
+        # One may be very big: it is not to be kept while the target is waited for.
+        frames.clear()
+        if is_any_ready:
             self._hand_over()
+        return count
 
     def _take_keepalive(self, frame: memoryview) -> None:
         keepalive = decode_keepalive(frame)
