@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
@@ -12,7 +13,7 @@ from pgrepl.replayer.job import ShardJobs
 from pgrepl.resync_due import mark_due
 from pgrepl.throwaway import Cluster
 from tests.support.backlog import control
-from tests.support.program import run_pgrepl, write_config
+from tests.support.program import COMMAND, run_pgrepl, write_config
 
 
 @pytest.fixture
@@ -63,6 +64,18 @@ def test_parked_table_is_exit_code_50(backlog, config):
     done = run_pgrepl("replay", "--once", "--config", config)
     assert done.returncode == 50, done.stderr
     assert "tables are parked: backlog: public.b" in done.stderr
+
+
+def test_service_that_is_stopped_exits_0_whatever_is_parked(backlog, config):
+    backlog.target.execute(f"delete from {backlog.schema()}.b where id = 21")
+    assert backlog.replay().parked == [("public", "b")]
+    command = [*COMMAND, "replay", "--config", str(config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+        assert service.stderr is not None
+        assert any("replaying" in line for line in service.stderr)
+        service.terminate()
+        said = service.stderr.read()
+    assert service.returncode == 0, said
 
 
 def test_table_that_is_still_to_be_copied_again_is_exit_code_50(backlog, config):
