@@ -106,7 +106,7 @@ class Gathering:
 
     def keep(self, end_lsn: int, losses: Mapping[TableName, str]) -> None:
         """Count the transaction in hand among the whole ones; of an empty one only its losses."""
-        if self.byte_count > self._whole_bytes + len(self.begin_line):
+        if self._has_lines:
             self._begins.append(self.begin_line)
             self._last_end = end_lsn
         else:
