@@ -77,6 +77,16 @@ def test_values_are_printed_the_same_whatever_the_database_sets(source: Database
         connection.execute("select pg_sleep(0.01)")
 
 
+def test_no_query_is_compiled_whatever_the_database_sets(source: Database):
+    source.execute(
+        f"alter database {source.name} set jit = on",
+        f"alter database {source.name} set jit_above_cost = 0",
+    )
+    with connect(source.endpoint(Side.SOURCE), "test") as connection:
+        plan = connection.execute("explain analyze select count(*) from pg_class").fetchall()
+    assert "JIT" not in "".join(line for (line,) in plan)
+
+
 def test_session_is_named_after_its_stage(source: Database):
     with connect(source.endpoint(Side.SOURCE), "doctor") as connection:
         assert connection.execute("show application_name").fetchall() == [("pgrepl-doctor",)]
