@@ -7,11 +7,11 @@ transaction with its row in ``replication.copy_step``: interrupted, the next run
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
 from psycopg.sql import SQL, Identifier
 
+from pgrepl.basebackup.lanes import run_lanes
 from pgrepl.basebackup.sift import Phase
 from pgrepl.basebackup.state import PendingStep, read_steps
 from pgrepl.catalogue import SourceTable
@@ -27,45 +27,30 @@ _STAGE = "basebackup"
 
 def run_steps(endpoint: Endpoint, source_id: int, phases: Iterable[Phase], jobs: int) -> None:
     """Run what is left of the phases, one phase after the other."""
+    with connect(endpoint, _STAGE) as connection:
+        pending = read_steps(connection, source_id)
     for phase in phases:
-        with connect(endpoint, _STAGE) as connection:
-            steps = [step for step in read_steps(connection, source_id) if step.phase == phase]
+        steps = [step for step in pending if step.phase == phase]
         # The other phases change the catalogue only, and lock more than one table.
-        _run_phase(endpoint, source_id, steps, jobs if phase in ("key", "validate") else 1)
+        if steps:
+            _run_phase(endpoint, source_id, steps, jobs if phase in ("key", "validate") else 1)
 
 
 def _run_phase(endpoint: Endpoint, source_id: int, steps: Sequence[PendingStep], jobs: int) -> None:
-    def table(step: PendingStep) -> tuple[str, str]:
-        return step.schema_name, step.table_name
+    def run_group(connection: Connection, group: Sequence[PendingStep]) -> None:
+        for step in group:
+            _run_step(endpoint, connection, source_id, step)
 
-    if jobs == 1:
-        groups = [list(steps)] if steps else []
-    else:
-        groups = [list(group) for _, group in groupby(sorted(steps, key=table), key=table)]
-    running: set[Connection] = set()
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(_run_group, endpoint, source_id, group, running) for group in groups]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            # Nobody waits for an index of hours after Ctrl-C, or after an error elsewhere.
-            pool.shutdown(wait=False, cancel_futures=True)
-            for connection in list(running):
-                connection.cancel_safe(timeout=5)
-            raise
+    run_lanes(endpoint, [steps] if jobs == 1 else _group(steps), run_group, jobs)
 
 
-def _run_group(
-    endpoint: Endpoint, source_id: int, steps: Sequence[PendingStep], running: set[Connection]
-) -> None:
-    with connect(endpoint, _STAGE) as connection:
-        running.add(connection)
-        try:
-            for step in steps:
-                _run_step(endpoint, connection, source_id, step)
-        finally:
-            running.discard(connection)
+def _group(steps: Sequence[PendingStep]) -> list[list[PendingStep]]:
+    """Put the steps of each table together; the biggest table comes first, lest it ends last."""
+
+    def table(step: PendingStep) -> tuple[int, str, str]:
+        return -step.size_bytes, step.schema_name, step.table_name
+
+    return [list(group) for _, group in groupby(sorted(steps, key=table), key=table)]
 
 
 def _run_step(
@@ -118,12 +103,8 @@ def analyze(
     """Collect statistics; ANALYZE of a partitioned table takes in its partitions."""
     roots = {(table.root_schema, table.root_name) for table in tables}
 
-    def run(root: tuple[str, str]) -> None:
-        with (
-            connect(endpoint, _STAGE) as connection,
-            translated(endpoint, f"cannot analyze the copy of {root[0]}.{root[1]}"),
-        ):
+    def run(connection: Connection, root: tuple[str, str]) -> None:
+        with translated(endpoint, f"cannot analyze the copy of {root[0]}.{root[1]}"):
             connection.execute(SQL("analyze {}").format(Identifier(schemas[root[0]], root[1])))
 
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(run, sorted(roots)))
+    run_lanes(endpoint, sorted(roots), run, jobs)

@@ -51,6 +51,8 @@ class PendingStep:
     schema_name: str
     table_name: str
     statement: str
+    #: What was copied of the table, if anything was.
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +203,11 @@ def read_steps(connection: Connection, source_id: int) -> Sequence[PendingStep]:
     """Return the steps that are still to be done, in order."""
     with connection.cursor(row_factory=class_row(PendingStep)) as cursor:
         return cursor.execute(
-            "select step, phase, schema_name, table_name, statement"
-            " from replication.copy_step where source_id = %s and not is_done order by step",
+            "select step, phase, schema_name, table_name, statement,"
+            " (select coalesce(sum(p.size_bytes), 0)::bigint from replication.copy_part p"
+            " where (p.source_id, p.schema_name, p.table_name)"
+            " = (s.source_id, s.schema_name, s.table_name)) as size_bytes"
+            " from replication.copy_step s where source_id = %s and not is_done order by step",
             (source_id,),
         ).fetchall()
 
