@@ -1,10 +1,12 @@
 """Throughput of a basebackup beside its peers, on the same data in one run.
 
-    PYTHONPATH=. python bench/bench_basebackup.py [--megabytes 600] [--jobs 2] [--rounds 2]
+    PYTHONPATH=. python bench/bench_basebackup.py [--megabytes 2400] [--jobs 2] [--rounds 2]
 
 Two shapes of the same size: eight tables, and one big table. Each tool copies schema, rows and
-primary keys from one throwaway server into another. Every other round goes in reverse, because who
-is first has the server make its WAL files, and who follows finds them made; the best round counts.
+primary keys from one throwaway server into another and leaves it with statistics, those that do
+not collect them by ``vacuumdb``; how long that took is said. Every other round goes in reverse,
+because who is first has the server make its WAL files, and who follows finds them made; the best
+round counts.
 pgrepl's time is given by its stages, because some of them cost the same however much is copied. CPU
 seconds of the tool and of both servers say more than the clock where the machine has other work.
 """
@@ -122,21 +124,22 @@ def with_pgrepl(arena: Arena) -> Result:
     with Memory() as memory:
         begin, begin_at = time.monotonic(), time.time()
         done = subprocess.run([*command, *options], check=False, capture_output=True, text=True)
-        seconds = time.monotonic() - begin
+        seconds, end_at = time.monotonic() - begin, time.time()
     if done.returncode != 0:
         sys.exit(done.stderr)
     with psycopg.connect(arena.source.dsn(arena.dbname), autocommit=True) as connection:
         connection.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
-    note = f"{stages(done.stderr, begin_at)}; a copying process's peak {memory.peak_mb} MB"
+    note = f"{stages(done.stderr, begin_at, end_at)}; a copying process's peak {memory.peak_mb} MB"
     return Result(PGREPL, seconds, note)
 
 
-def stages(log: str, begin_at: float) -> str:
+def stages(log: str, begin_at: float, end_at: float) -> str:
     """Say how long pgrepl took for what."""
     entries = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     at = {entry["event"]: datetime.fromisoformat(entry["at"]).timestamp() for entry in entries}
-    edges = [begin_at, *(at[f"basebackup: {stage}"] for stage in ("data", "keys", "statistics"))]
-    names = ("before the data", "data", "keys")
+    after = ("data", "keys", "statistics")
+    edges = [begin_at, *(at[f"basebackup: {stage}"] for stage in after), end_at]
+    names = ("before the data", *after)
     times = zip(names, edges, edges[1:], strict=False)
     spark = ", Spark took over" if "Spark takes over" in at else ""
     return ", ".join(f"{end - begin:.1f} s {name}" for name, begin, end in times) + spark
@@ -170,6 +173,14 @@ class Memory:
                     self.peak_mb = max(self.peak_mb, int(found[1]) // 1024)
 
 
+def analyze(arena: Arena) -> str:
+    """Collect the statistics that a tool has not, and say how long it took."""
+    begin = time.monotonic()
+    jobs = ("-j", str(arena.jobs))
+    arena.run(arena.program("vacuumdb"), "-d", arena.target.dsn("copy"), "--analyze-only", *jobs)
+    return f"{time.monotonic() - begin:.1f} s of it statistics"
+
+
 def with_dump(arena: Arena) -> Result:
     """Run ``pg_dump`` into a folder and ``pg_restore`` out of it, both with all jobs."""
     folder = arena.folder / "dump"
@@ -182,9 +193,10 @@ def with_dump(arena: Arena) -> Result:
         *(arena.program("pg_restore"), "-d", arena.target.dsn("copy"), "-j", str(arena.jobs)),
         folder,
     )
+    note = analyze(arena)
     seconds = time.monotonic() - begin
     shutil.rmtree(folder)
-    return Result("pg_dump | pg_restore -j", seconds)
+    return Result("pg_dump | pg_restore -j", seconds, note)
 
 
 def with_subscription(arena: Arena) -> Result:
@@ -207,10 +219,11 @@ def with_subscription(arena: Arena) -> Result:
         left = "select count(*) from pg_subscription_rel where srsubstate not in ('r', 's')"
         while target.execute(left.encode()).fetchone() != (0,):
             time.sleep(0.05)
+        note = analyze(arena)
         seconds = time.monotonic() - begin
         target.execute("drop subscription bench")
         source.execute("drop publication bench")
-    return Result("native initial sync", seconds)
+    return Result("native initial sync", seconds, note)
 
 
 def with_pgcopydb(arena: Arena) -> Result | None:
@@ -264,7 +277,7 @@ def measure(arena: Arena, shape: str, megabytes: int, rounds: int) -> None:
 def main() -> None:
     """Run everything."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--megabytes", type=int, default=600)
+    parser.add_argument("--megabytes", type=int, default=2400)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=2)
     arguments = parser.parse_args()
