@@ -29,7 +29,7 @@ __all__ = ["Session"]
 logger = logging.getLogger(__name__)
 
 #: So much is read between two looks at the clock, counting for each frame what it costs to hold.
-_READ_BYTES = 256 * 1024
+_READ_BYTES = 1024 * 1024
 _FRAME_BYTES = 200
 
 #: What libpq is told each time that it is asked for a message.
