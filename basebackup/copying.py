@@ -71,10 +71,14 @@ class RowCopy:
             )
         reach("basebackup.copy_planned")
         logger.info("copying begins", extra={"parts": len(parts), "jobs": crew.jobs})
-        crew.begin(task, parts).wait(lambda: self._poll(tables), _POLL_S)
+        crew.begin(task, parts).wait(lambda: self._poll(keeper, tables), _POLL_S)
 
-    def _poll(self, tables: Sequence[SourceTable]) -> None:
+    def _poll(self, keeper: Keeper, tables: Sequence[SourceTable]) -> None:
         with translated(self.endpoint, "cannot follow the copy"):
-            if state.finish_tables(self.target, self.source_id, tables):
+            with self.target.transaction():
+                ready_count = state.finish_tables(self.target, self.source_id, tables)
+                # Last: whatever is ready now was copied while the keeper held its locks.
+                keeper.check()
+            if ready_count:
                 reach("basebackup.table_ready")
             self.watcher.show(state.read_progress(self.target, self.source_id))

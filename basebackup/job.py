@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from pgrepl.basebackup.helper import Helper
 from pgrepl.basebackup.parts import Part
@@ -131,7 +131,9 @@ class CopyJob:
         try:
             while not self._is_over.wait(interval_s):
                 poll()
-            poll()
+            # Also after an error: what is whole stays. The error says more than one that follows it.
+            with suppress(PgreplError) if self._errors else nullcontext():
+                poll()
         except BaseException:
             if self._spark is not None:
                 with suppress(Exception):

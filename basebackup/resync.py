@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from psycopg.sql import SQL, Identifier, Literal
@@ -103,7 +103,7 @@ def resync_tables(
             run.await_replay()
             run.await_writers(origin)
             keeper = keep_new_snapshot(source.endpoint)
-            with keeper.connection:
+            with closing(keeper.connection):
                 keeper.lock(tables, options.wait_s)
                 # A migration may have been quicker than the lock.
                 run.check_columns(origin, tables)

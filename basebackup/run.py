@@ -135,14 +135,14 @@ class _Run:
         self._look_first()
         reach("basebackup.source_recorded")
         if self.options.is_schema_only:
-            with keep_new_snapshot(self.source.endpoint).connection as connection:
+            with closing(keep_new_snapshot(self.source.endpoint).connection) as connection:
                 self._make_schema(source_id, connection, None)
             self._run_steps(source_id, is_one_moment=True, jobs=self.options.jobs or 1)
             return "schema made"
         crew = Crew(self.config.spark, self.options.jobs)
         try:
             keeper = self._make_slot(source_id)
-            with keeper.connection:
+            with closing(keeper.connection):
                 tables = self._make_schema_or_drop_slot(source_id, keeper)
                 reach("basebackup.schema_made")
                 self._copy(source_id, keeper, tables, crew)
@@ -227,7 +227,7 @@ class _Run:
         crew = Crew(self.config.spark, self.options.jobs)
         try:
             keeper = keep_new_snapshot(self.source.endpoint)
-            with keeper.connection:
+            with closing(keeper.connection):
                 tables = self._tables(keeper.connection, unfinished)
                 current = {table.key: table.definition for table in tables}
                 expected = {key: known[key].definition for key in unfinished}

@@ -99,6 +99,18 @@ class Keeper:
                 hint="Run the same command again.",
             ) from exc
 
+    def check(self) -> None:
+        """Make sure that the snapshot and the locks were held up to now.
+
+        Raises
+        ------
+        SourceError
+            when the session is gone: since then a table may have been truncated or rewritten.
+
+        """
+        with translated(self.endpoint, "lost the session that held the snapshot"):
+            self.connection.execute("select")
+
     def sizes(self, tables: Iterable[SourceTable]) -> dict[int, int]:
         """Return the bytes of each table's own rows by its OID."""
         with translated(self.endpoint, "cannot read the sizes of the tables"):

@@ -12,7 +12,7 @@ import pytest
 from pgrepl.basebackup import job
 from pgrepl.basebackup.helper import Helper
 from pgrepl.basebackup.worker import TaskReport
-from pgrepl.errors import ConfigError
+from pgrepl.errors import ConfigError, SourceError
 from pgrepl.spark_background import SessionInBackground
 from tests.support.copying import Recorder, copy
 from tests.support.killing import write_copy_config
@@ -82,6 +82,41 @@ def test_process_told_to_finish_ends_its_part_and_leaves_the_rest(source, target
         monkeypatch.setattr(SessionInBackground, "session", wait_for_the_first_part)
         copy(target, source, Recorder({"data": lock_all}), jobs=1)
     assert [(report.is_over, list(report.errors)) for report in reports] == [(False, [])]
+    assert_copied(source, target)
+
+
+def test_table_emptied_after_the_keeper_was_lost_is_copied_again(source, target):
+    source.execute(
+        "create schema app",
+        "create table app.big (id int primary key, note text)",
+        "create table app.small (id int primary key)",
+        "insert into app.big select g, repeat('x', 100) from generate_series(1, 1000) g",
+        "insert into app.small select generate_series(1, 10)",
+    )
+    lost = []
+
+    class Meddler(Recorder):
+        def show(self, _):
+            """While the big table waits, let the small one look empty under the snapshot."""
+            if lost:
+                return
+            wait_until(lambda: target.value(WAITING))
+            lost.extend(
+                source.rows(
+                    "select pg_terminate_backend(pid, 5000) from pg_locks"
+                    " where relation = 'app.small'::regclass and mode = 'AccessShareLock'"
+                )
+            )
+            source.execute("truncate app.small; insert into app.small select generate_series(1, 9)")
+            blocker.execute("rollback")
+
+    with target.connect() as blocker:
+        lock = f"begin; lock table {source.name}_app.big"
+        watcher = Meddler({"data": lambda: blocker.execute(lock)})
+        with pytest.raises(SourceError, match="lost the session that held the snapshot"):
+            copy(target, source, watcher, jobs=1)
+    assert lost == [(True,)]
+    assert copy(target, source).outcome == "resumed"
     assert_copied(source, target)
 
 
