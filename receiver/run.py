@@ -34,7 +34,7 @@ from pgrepl.receiver.source import (
     read_catalogue,
     read_facts,
 )
-from pgrepl.receiver.start import judge_start
+from pgrepl.receiver.start import judge_confirmed, judge_start
 from pgrepl.receiver.stream import ReplicationStream, open_stream
 from pgrepl.receiver.target import LiveReceiver, SpoolSession, open_spool
 from pgrepl.receiver.wakeup import Wakeup
@@ -259,6 +259,8 @@ class Receiver:
         if source.special_floats == "exact":
             stream.hear_debug()
         stream.start(start, self._plugin)
+        # Somebody may have read from the slot since the first look. Now nobody can but us.
+        judge_confirmed(spool.source, start, read_facts(source))
         self._has_streamed = True
         logger.info("streaming", extra={"slot": source.slot, "start": start})
         return Assembler(

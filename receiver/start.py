@@ -14,7 +14,7 @@ from pgrepl.receiver.source import SourceFacts
 from pgrepl.receiver.target import Progress
 from pgrepl.source_state import SourceRow
 
-__all__ = ["Identity", "judge_start"]
+__all__ = ["Identity", "judge_confirmed", "judge_start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,19 @@ def judge_start(
             " it was restored to the past",
             hint=again,
         )
+    judge_confirmed(row, start, facts)
+    return start
+
+
+def judge_confirmed(row: SourceRow, start: Lsn, facts: SourceFacts) -> None:
+    """Refuse a slot that does not send what lies behind the start any more."""
     confirmed = facts.confirmed_flush_lsn
     if confirmed is not None and confirmed > start:
         raise SourceError(
             f'slot "{row.slot}" of source "{row.name}" was consumed up to {confirmed} by'
             f" somebody else; the target has everything up to {start}, the rest is lost",
-            hint=again,
+            hint=_again(row),
         )
-    return start
 
 
 def _judge_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> None:

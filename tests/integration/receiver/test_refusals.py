@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl.config_file import load_config
+from pgrepl.errors import SourceError
+from pgrepl.receiver import run
 from tests.support.counting import load
 from tests.support.waiting import wait_until
 
@@ -51,6 +54,22 @@ def test_slot_that_was_made_anew_is_refused(received):
         f"select pg_drop_replication_slot('{received.slot}')",
         f"select pg_create_logical_replication_slot('{received.slot}', 'wal2json')",
     )
+    refuse(received, 20, "was consumed up to", "pgrepl basebackup shop")
+
+
+def test_slot_that_is_consumed_after_the_first_look_is_refused(received, monkeypatch):
+    python_codec = run.python_codec
+
+    def consume_and_go_on(*arguments):
+        received.source.execute(
+            f"select pg_logical_slot_get_changes('{received.slot}', null, null)"
+        )
+        return python_codec(*arguments)
+
+    monkeypatch.setattr(run, "python_codec", consume_and_go_on)
+    config = load_config(received.config)
+    with pytest.raises(SourceError, match="was consumed up to"):
+        run.Receiver(config, config.source(received.name)).run(once=True)
     refuse(received, 20, "was consumed up to", "pgrepl basebackup shop")
 
 
