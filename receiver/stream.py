@@ -84,9 +84,8 @@ class ReplicationStream:
         command = SQL("START_REPLICATION SLOT {} LOGICAL {} ({})").format(
             Identifier(self._config.slot), SQL(str(start)), SQL(", ").join(listed)
         )
-        result = self.pgconn.exec_(command.as_bytes(self._connection))
-        if result.status != pq.ExecStatus.COPY_BOTH:
-            raise errors.error_from_result(result)
+        # Unlike libpq's own call, psycopg's hears signals while it waits.
+        self._connection.execute(command)
         self.options = options
         self.notices.clear()
         self.pgconn.nonblocking = 1

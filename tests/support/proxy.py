@@ -30,6 +30,8 @@ class Proxy:
         self._lock = threading.Lock()
         self._pairs: list[_Pair] = []
         self._cut_after: int | None = None
+        self._swallowed = b""
+        self.has_swallowed = threading.Event()
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
@@ -79,6 +81,10 @@ class Proxy:
         """Reset the first connection through which the server sends, or gets, so many bytes."""
         self._cut_after = byte_count
 
+    def swallow(self, command: bytes) -> None:
+        """Let nothing more through on connections whose client sends this."""
+        self._swallowed = command
+
     def _take_pairs(self) -> list[_Pair]:
         with self._lock:
             taken, self._pairs = self._pairs, []
@@ -100,6 +106,12 @@ class Proxy:
             with self._lock:
                 self._pairs.append(pair)
             pair.start()
+
+    def look(self, pair: _Pair, data: bytes) -> None:
+        """Hear what a pair is about to carry."""
+        if self._swallowed and self._swallowed in data:
+            pair.gate.clear()
+            self.has_swallowed.set()
 
     def count(self, pair: _Pair, byte_count: int) -> None:
         """Hear that a pair has carried so many bytes one way."""
@@ -139,6 +151,7 @@ class _Pair:
         carried = 0
         with suppress(OSError):
             while data := source.recv(65536):
+                self._proxy.look(self, data)
                 self.gate.wait()
                 sink.sendall(data)
                 carried += len(data)

@@ -84,3 +84,13 @@ def test_target_that_falls_silent_confirms_nothing_and_goes_on_where_it_stood(st
             assert "trying again" not in receiver.text
             assert receiver.terminate() == 0
         assert_exactly_once(streaming)
+
+
+def test_source_that_does_not_answer_start_keeps_nobody_from_stopping(stream_alone):
+    streaming = stream_alone(HASTY)
+    with Proxy(streaming.source) as proxy:
+        proxy.swallow(b"START_REPLICATION")
+        streaming.write_config(dsn=proxy.dsn)
+        with streaming.start() as receiver:
+            assert proxy.has_swallowed.wait(30)
+            assert receiver.terminate() == 0
