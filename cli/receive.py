@@ -60,7 +60,7 @@ def receive(
         # What is over cannot take too long: the alarm would kill the program on its way out.
         signal.setitimer(signal.ITIMER_REAL, 0)
     if json_output:
-        print_json(asdict(result))
+        print_json({**asdict(result), "flushed": str(result.flushed)})
     else:
         typer.echo(
             f"received up to {result.flushed}: {result.transaction_count} transactions,"

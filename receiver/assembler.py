@@ -231,6 +231,8 @@ class Assembler:
             if not self._plugin.is_insert(message):
                 return
             self._has_ddl = True
+            # What follows may be of tables as the command left them.
+            self._forget_routes()
         held = self._held
         if (is_truncate or route.is_ddl) and not self._is_serial:
             self._is_serial = True
@@ -283,10 +285,14 @@ class Assembler:
         # They are the writer's now, even if there are none.
         self._losses = {}
         if self._has_ddl:
-            self._router.forget()
-            self._routes.clear()
-            self._plain.clear()
+            self._forget_routes()
         self._is_serial = self._has_ddl = False
+
+    def _forget_routes(self) -> None:
+        """Ask the source anew where the changes of its tables go."""
+        self._router.forget()
+        self._routes.clear()
+        self._plain.clear()
 
     def _not_its_format(self) -> SpoolError:
         return SpoolError(f"the source sent a message that is not {self._plugin.name}'s format 2")

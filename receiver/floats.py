@@ -3,7 +3,10 @@
 A null in a NOT NULL column cannot be one: there something was lost, and the table is marked. With
 ``special_floats = "exact"`` the source also says, in a notice before each change, which special
 values it did not print; they are put back in their places as texts, the way wal2json 2.6 prints
-them. A pattern of whole ``{"name":...,"value":null}`` objects cannot match inside a text, because
+them. The columns are those that the catalogue has now: a null in one that it does not know, because
+it was renamed since, may be a special value as well, and then the table is marked.
+
+A pattern of whole ``{"name":...,"value":null}`` objects cannot match inside a text, because
 there every quote follows a backslash.
 """
 
@@ -18,6 +21,7 @@ from pgrepl.receiver.wal2json import encode_name
 __all__ = ["FloatColumns"]
 
 _NULL = b"null}"
+_ANY_NULL = re.compile(rb'\{"name":("(?:[^"\\]|\\.)*+"),"value":null\}', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +31,23 @@ class FloatColumns:
     any_null: re.Pattern[bytes]
     #: None when every such column is nullable: then a null tells nothing.
     impossible_null: re.Pattern[bytes] | None
+    #: The names of all columns of the table, as the plugin prints them.
+    known: frozenset[bytes]
 
     @classmethod
     def of(
-        cls, names: Sequence[str], not_null_names: Sequence[str], codec: str
+        cls,
+        names: Sequence[str],
+        not_null_names: Sequence[str],
+        column_names: Sequence[str],
+        codec: str,
     ) -> FloatColumns | None:
         """Compile the patterns; None for a table without such columns."""
         if not names:
             return None
         impossible = _compile(not_null_names, codec) if not_null_names else None
-        return cls(_compile(names, codec), impossible)
+        known = frozenset(encode_name(name, codec) for name in column_names)
+        return cls(_compile(names, codec), impossible, known)
 
     def has_lost(self, line: bytes) -> bool:
         """Whether a special value was certainly lost in this change."""
@@ -47,6 +58,8 @@ class FloatColumns:
 
         None when there are other nulls too and nothing tells them apart.
         """
+        if not self.known.issuperset(_ANY_NULL.findall(line)):
+            return None
         for pattern in (self.any_null, self.impossible_null):
             places = [] if pattern is None else [match.end() for match in pattern.finditer(line)]
             if len(places) == len(specials):

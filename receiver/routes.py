@@ -32,6 +32,7 @@ class CatalogueTable:
     is_materialized_view: bool
     float_names: Sequence[str]
     not_null_float_names: Sequence[str]
+    column_names: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,9 @@ class Router:
             return Route(name, None, is_ddl=False, floats=None)
         floats = None
         if table is not None:
-            floats = FloatColumns.of(table.float_names, table.not_null_float_names, self._codec)
+            floats = FloatColumns.of(
+                table.float_names, table.not_null_float_names, table.column_names, self._codec
+            )
         return Route(name, self._bucket(name), is_ddl=False, floats=floats)
 
     def _bucket(self, name: TableName) -> int:

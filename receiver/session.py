@@ -123,6 +123,10 @@ class Session:
             elif is_drained:
                 break
             else:
+                if notices:
+                    # A change that is lost is all notice and no frame, and there may be millions.
+                    count += self._take(frames)
+                    self._take_notices()
                 # More may be on its way: look once without waiting.
                 pgconn.consume_input()
                 is_drained = True

@@ -118,6 +118,8 @@ class SpoolSession:
     def read_resyncs(self) -> Sequence[TableName]:
         """Return the tables that wait for a resync."""
         with translated(self._endpoint, "cannot read the tables"):
+            # The source's encoding was for its rows; psycopg has no text for SQL_ASCII.
+            self._connection.execute("set client_encoding = 'UTF8'")
             return self._connection.execute(
                 "select schema_name, table_name from replication.source_table"
                 " where source_id = %s and resync_reason is not null order by 1, 2",

@@ -47,6 +47,7 @@ class SpoolWriter:
         self.transaction_count = 0
         self.change_count = 0
         self.segment_count = 0
+        self._uncommitted_count = 0
         self._session = session
         self._settings = settings
         self._max_spool = max_spool
@@ -120,10 +121,12 @@ class SpoolWriter:
         has_more = self.is_behind or self._pending_count > 1
         self._session.write(batch, has_more=has_more)
         self._unchecked_bytes += batch.byte_count
+        self._uncommitted_count += batch.change_count
         if batch.position is not None:
             self.flushed = batch.position
+            self.change_count += self._uncommitted_count
+            self._uncommitted_count = 0
         self.transaction_count += batch.transaction_count
-        self.change_count += batch.change_count
         self.segment_count += batch.position is not None and bool(batch.parts)
         for (schema, table), reason in batch.losses.items():
             logger.warning("table needs a resync: %s", reason, extra={"table": f"{schema}.{table}"})

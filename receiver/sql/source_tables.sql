@@ -1,22 +1,26 @@
 -- Every table whose changes can arrive, with the root it belongs to if it is a partition, and its
--- columns that can hold NaN or Infinity, in their order.
+-- columns: those that can hold NaN or Infinity, in their order, and all.
 select n.nspname                       as schema,
        c.relname                       as "table",
        coalesce(rn.nspname, n.nspname) as root_schema,
        coalesce(rc.relname, c.relname) as root_table,
        c.relkind = 'm'                 as is_materialized_view,
        coalesce(f.names, '{}')         as float_names,
-       coalesce(f.not_null_names, '{}') as not_null_float_names
+       coalesce(f.not_null_names, '{}') as not_null_float_names,
+       coalesce(f.all_names, '{}')     as column_names
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
   left join pg_class rc on rc.oid = pg_partition_root(c.oid)
   left join pg_namespace rn on rn.oid = rc.relnamespace
   left join lateral (
-       select array_agg(a.attname::text order by a.attnum)                            as names,
-              array_agg(a.attname::text order by a.attnum) filter (where a.attnotnull) as not_null_names
+       select array_agg(a.attname::text order by a.attnum) filter (where is_float)     as names,
+              array_agg(a.attname::text order by a.attnum) filter (where is_float and a.attnotnull)
+                                                                                       as not_null_names,
+              array_agg(a.attname::text)                                               as all_names
          from pg_attribute a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-          and a.atttypid in ('float4'::regtype, 'float8'::regtype, 'numeric'::regtype)) f on true
+        cross join lateral (
+              select a.atttypid in ('float4'::regtype, 'float8'::regtype, 'numeric'::regtype)) t (is_float)
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) f on true
  where c.relkind in ('r', 'p', 'm')
    and c.relpersistence <> 't'
    and n.nspname <> 'information_schema'

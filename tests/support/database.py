@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.dsn import Dsn, Endpoint, Side
 from pgrepl.throwaway import Cluster
@@ -40,6 +40,13 @@ class Database:
     def value(self, query: str) -> Any:
         ((value,),) = self.rows(query)
         return value
+
+    def make_anew(self, encoding: str) -> None:
+        """Drop the database and make an empty one in another encoding."""
+        statement = SQL("create database {} encoding {} locale 'C' template template0")
+        with psycopg.connect(self.cluster.dsn(), autocommit=True) as connection:
+            connection.execute(SQL("drop database {}").format(Identifier(self.name)))
+            connection.execute(statement.format(Identifier(self.name), Literal(encoding)))
 
     def drop(self) -> None:
         """Remove the database with its slots and origins, whoever still uses them."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.memory import peak_mib
+from tests.support.waiting import wait_until
+
 
 def resyncs(streaming):
     return streaming.target.rows(
@@ -150,3 +153,60 @@ def test_special_value_that_cannot_be_told_from_a_null_marks_the_table(
     floats.execute("insert into unsure values (1, 'NaN', null, 1)")
     streaming.receive_once(code=0 if has_text_numbers else 50)
     assert resyncs(streaming) == ([] if has_text_numbers else [("public", "unsure")])
+
+
+def test_special_value_in_a_column_renamed_since_is_put_nowhere_else(
+    floats, stream_from, has_text_numbers
+):
+    streaming = stream_from(floats, special_floats="exact")
+    floats.execute(
+        "insert into unsure values (1, null, 'NaN', 1)",
+        "alter table unsure rename n to amount",
+    )
+    streaming.receive_once(code=0 if has_text_numbers else 50)
+    (line,) = streaming.lines()
+    assert [column["value"] for column in line["columns"]][1] is None
+
+
+def test_nan_in_a_column_made_in_the_same_transaction_marks_the_table(
+    source, stream_from, has_text_numbers
+):
+    source.execute(
+        "create schema pgrepl",
+        "create table pgrepl.ddl_log (id bigint primary key)",
+        "create table young (id int primary key)",
+    )
+    streaming = stream_from(source)
+    with streaming.start() as receiver:
+        # Seen before, when it had no such column.
+        source.execute("insert into young values (1)")
+        wait_until(lambda: streaming.values("young") == ["1"])
+        source.execute(
+            "begin; alter table young add f float8 not null default 0;"
+            " insert into pgrepl.ddl_log values (1); insert into young values (2, 'NaN'); commit"
+        )
+        wait_until(lambda: streaming.values("young") == ["1", "2"])
+        assert receiver.terminate() == 0
+    assert resyncs(streaming) == ([] if has_text_numbers else [("public", "young")])
+
+
+def test_a_million_lost_changes_take_no_memory(keyless):
+    keyless.source.execute(
+        "insert into keyless select generate_series(1, 500000)", "analyze keyless"
+    )
+    with keyless.start() as receiver:
+        receiver.wait_streaming()
+        keyless.source.execute("update keyless set id = -id")
+        wait_until(lambda: resyncs(keyless), timeout_s=120)
+        assert peak_mib(receiver.process.pid) < 120
+        assert receiver.terminate() == 0
+
+
+def test_lost_change_of_a_source_without_an_encoding(source_cluster, make_database, stream_from):
+    database = make_database(source_cluster, prefix="ascii")
+    database.make_anew("SQL_ASCII")
+    database.execute('create table "schlüssellos" (id int)')
+    streaming = stream_from(database)
+    database.execute('insert into "schlüssellos" values (1)', 'update "schlüssellos" set id = 2')
+    done = streaming.receive_once(code=50)
+    assert "tables that lost changes: public.schlüssellos" in done.stderr

@@ -119,6 +119,7 @@ def test_until_lsn_stops_before_what_commits_there(streaming):
     done = streaming.receive("--until-lsn", middle, "--json")
     assert streaming.values("t") == ["1"]
     assert json.loads(done.stdout)["transaction_count"] == 1
+    assert json.loads(done.stdout)["flushed"] == middle
     assert streaming.origin_lsn() == Lsn.parse(middle)
     streaming.receive_once()
     assert streaming.values("t") == ["1", "2"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier, Literal
 
@@ -100,12 +99,7 @@ def test_source_in_another_encoding_arrives_in_the_targets(
     source_cluster, make_database, stream_from
 ):
     database = make_database(source_cluster, prefix="latin")
-    with psycopg.connect(source_cluster.dsn(), autocommit=True) as connection:
-        name = Identifier(database.name)
-        connection.execute(SQL("drop database {}").format(name))
-        connection.execute(
-            SQL("create database {} encoding 'LATIN1' template template0").format(name)
-        )
+    database.make_anew("LATIN1")
     with database.connect(client_encoding="UTF8") as connection:
         connection.execute("create table tête (id int primary key, note text)")
         streaming = stream_from(database)

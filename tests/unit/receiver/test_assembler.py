@@ -21,8 +21,8 @@ LOST = 'no tuple identifier for UPDATE in table "%s"'
 
 def make(limit_bytes=1 << 20, **options):
     tables = [
-        CatalogueTable("public", "f", "public", "f", False, ["x", "y"], ["x"]),
-        CatalogueTable("public", "v", "public", "v", True, [], []),
+        CatalogueTable("public", "f", "public", "f", False, ["x", "y"], ["x"], ["x", "y"]),
+        CatalogueTable("public", "v", "public", "v", True, [], [], []),
     ]
     router = Router(
         db="db",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from tests.support.lines import change
 
 
 def made(names: list[str], not_null_names: list[str]) -> FloatColumns:
-    columns = FloatColumns.of(names, not_null_names, "utf-8")
+    columns = FloatColumns.of(names, not_null_names, [*names, "z", "note"], "utf-8")
     assert columns is not None
     return columns
 
@@ -21,7 +22,7 @@ columns = made(["x", "y"], ["x"])
 
 
 def test_table_without_floats_needs_no_look():
-    assert FloatColumns.of([], [], "utf-8") is None
+    assert FloatColumns.of([], [], ["note"], "utf-8") is None
 
 
 def test_null_is_a_loss_in_a_not_null_column_only():
@@ -45,6 +46,11 @@ def test_values_are_put_back_in_their_order():
 def test_null_beside_a_special_value_is_told_apart_by_not_null():
     line = change("I", "t", x=None, y=None)
     assert columns.restore(line, [b"NaN"]) == change("I", "t", x="NaN", y=None)
+
+
+@pytest.mark.parametrize("name", ["renamed", 'quo"ted', "back\\slash"])
+def test_null_in_a_column_that_the_catalogue_does_not_know_gives_up(name):
+    assert columns.restore(change("I", "t", x=None, **{name: None}), [b"NaN"]) is None
 
 
 def test_null_that_cannot_be_told_apart_gives_up():

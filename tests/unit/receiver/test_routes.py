@@ -17,7 +17,7 @@ class Source:
     def read(self) -> list[CatalogueTable]:
         self.reads += 1
         return [
-            CatalogueTable("public", table, "public", root, False, [], [])
+            CatalogueTable("public", table, "public", root, False, [], [], [])
             for table, root in self.roots.items()
         ]
 
