@@ -131,7 +131,7 @@ class CopyJob:
         try:
             while not self._is_over.wait(interval_s):
                 poll()
-            # Also after an error: what is whole stays. The error says more than one that follows it.
+            # Also after an error: what is whole stays. An error that follows it says less.
             with suppress(PgreplError) if self._errors else nullcontext():
                 poll()
         except BaseException:

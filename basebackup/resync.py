@@ -64,6 +64,8 @@ class ResyncReport:
 
     source: str
     tables: Sequence[TableProgress]
+    #: Tables that nobody has any more, the source or the target; they wait no longer.
+    gone: Sequence[tuple[str, str]]
     seconds: float
 
 
@@ -96,6 +98,16 @@ def resync_tables(
             origin = stack.enter_context(connect(source.endpoint, _STAGE))
             run = _Resync(config, source, options, target, row)
             tables = run.choose(origin)
+            gone = run.forget_gone(origin)
+            if not tables and not gone:
+                raise UsageError(
+                    f'no replicated table of source "{source.name}" matches the names given',
+                    hint="Write schema.table as on the source; * stands for any characters.",
+                )
+            if not tables:
+                return ResyncReport(
+                    source=source.name, tables=(), gone=gone, seconds=time.monotonic() - begin
+                )
             crew = Crew(config.spark, options.jobs, has_spark=options.has_spark)
             stack.callback(crew.stop)
             run.park(tables)
@@ -119,7 +131,9 @@ def resync_tables(
             ]
             state.clear_parts(target, row.source_id, tables)
         go_on(copied)
-    return ResyncReport(source=source.name, tables=copied, seconds=time.monotonic() - begin)
+    return ResyncReport(
+        source=source.name, tables=copied, gone=gone, seconds=time.monotonic() - begin
+    )
 
 
 def _checked(source: SourceConfig, row: SourceRow | None) -> SourceRow:
@@ -162,13 +176,44 @@ class _Resync:
                     wanted.matches(*table.key) or wanted.matches(table.root_schema, table.root_name)
                 )
             ]
-        if not tables:
-            raise UsageError(
-                f'no replicated table of source "{self._source.name}" matches the names given',
-                hint="Write schema.table as on the source; * stands for any characters.",
-            )
         self.check_columns(origin, tables)
         return tables
+
+    def forget_gone(self, origin: Connection) -> Sequence[tuple[str, str]]:
+        """Forget the tables asked for that lost changes and are no more, and return them.
+
+        A table that was renamed is not among them: its copy has the old name until replay has
+        renamed it too.
+        """
+        with translated(self._source.endpoint, "cannot read the catalogue"):
+            present = {table.key for table in read_tables(origin)}
+        marked = self._target.execute(
+            "select schema_name::text, table_name::text from replication.source_table"
+            " where source_id = %s and resync_reason is not null and state = 'pending'",
+            (self._row.source_id,),
+        ).fetchall()
+        gone = [
+            (schema, table)
+            for schema, table in marked
+            if (schema, table) not in present
+            and self._options.tables.matches(schema, table)
+            and not self._has_copy(schema, table)
+        ]
+        for key in gone:
+            self._target.execute(
+                "delete from replication.source_table where source_id = %s"
+                " and (schema_name, table_name) = (%s, %s)",
+                (self._row.source_id, *key),
+            )
+        return gone
+
+    def _has_copy(self, schema: str, table: str) -> bool:
+        ((found,),) = self._target.execute(
+            "select exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace"
+            " where n.nspname = %s and c.relname = %s)",
+            (self.schemas.get(schema), table),
+        ).fetchall()
+        return bool(found)
 
     def check_columns(self, origin: Connection, tables: Sequence[SourceTable]) -> None:
         """Refuse copies that have other columns, or columns of other types, than the source."""

@@ -78,8 +78,12 @@ def resync(
             }
             for key, table in zip(keys, report.tables, strict=True)
         ]
-        print_json({"source": source, "tables": rows, "seconds": round(report.seconds, 2)})
+        gone = [shown_name(*key) for key in report.gone]
+        seconds = round(report.seconds, 2)
+        print_json({"source": source, "tables": rows, "gone": gone, "seconds": seconds})
         return
+    for key in report.gone:
+        typer.echo(f"gone: {shown_name(*key)}: neither the source nor the target has it any more")
     for key, table in zip(keys, report.tables, strict=True):
         typer.echo(
             f"copied: {shown_name(*key)}: {table.row_count:,} rows,"

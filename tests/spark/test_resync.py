@@ -171,3 +171,37 @@ def test_program_lets_the_tables_go_on(source, target, tmp_path):
     assert report["tables"][0]["rows"] == 2000
     assert [table["changes"] for table in report["tables"]] == [0]
     assert not target.rows("select from replication.parked_table")
+
+
+def test_table_that_lost_changes_and_is_no_more_waits_no_longer(tmp_path, source, target):
+    make_tables(source)
+    copy(target, source)
+    mark = (
+        "insert into replication.source_table (source_id, schema_name, table_name, resync_reason)"
+    )
+    target.execute(f"{mark} select source_id, 'app', 'stage', 'lost' from replication.source")
+    source.execute("create table app.stage (id int)")
+    with pytest.raises(TargetError, match=r"no copy of app\.stage"):
+        resync(target, source, "app.stage")
+    source.execute("drop table app.stage")
+    config = write_copy_config(tmp_path, source, target)
+    done = run_pgrepl("resync", source.name, "app.stage", "--config", config)
+    assert (done.returncode, done.stdout[:15]) == (0, "gone: app.stage"), done.stderr
+    assert "stage" not in states(target)
+
+
+def test_table_renamed_on_the_source_alone_goes_on_waiting(source, target):
+    make_tables(source)
+    copy(target, source)
+    target.execute(
+        "update replication.source_table set resync_reason = 'lost' where table_name = 'history'"
+    )
+    source.execute("alter table app.history rename to past")
+    with pytest.raises(UsageError, match="no replicated table"):
+        resync(target, source, "app.history")
+    assert (
+        target.value(
+            "select resync_reason from replication.source_table where table_name = 'history'"
+        )
+        == "lost"
+    )
