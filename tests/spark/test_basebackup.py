@@ -53,6 +53,20 @@ def test_copy_and_stream_together_are_the_source_while_writers_run(source, targe
     assert foreign_keys_are_valid(target, source) == [(True,)]
 
 
+def test_copy_equals_the_source_at_the_slots_own_snapshot_while_writers_run(source, target):
+    make_tables(source)
+    expected = []
+
+    def look() -> None:
+        snapshot = source.value("select pg_ls_dir('pg_snapshots')")
+        expected.append(checksums(source, "app", snapshot))
+
+    with writers(source):
+        copy(target, source, Recorder({"data": look}))
+    assert [checksums(target, f"{source.name}_app")] == expected
+    assert checksums(source, "app") != expected[0]
+
+
 def test_every_kind_of_object_and_type_arrives(source, target):
     source.execute((SQL / "objects.sql").read_text(), (SQL / "objects_rows.sql").read_text())
     target.execute(

@@ -81,14 +81,25 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def checksums(database: Database, schema: str) -> dict[str, tuple[int, str]]:
-    """Return rows and a checksum of each table of a schema, without its children's rows."""
+def checksums(
+    database: Database, schema: str, snapshot: str | None = None
+) -> dict[str, tuple[int, str]]:
+    """Return rows and a checksum of each table of a schema, without its children's rows.
+
+    As an exported snapshot shows them, if one is named.
+    """
     names = database.rows(
         "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace"
         f" where n.nspname = $${schema}$$ and c.relkind = 'r' and c.relpersistence = 'p' order by 1"
     )
     found = {}
     with database.connect(options="-c search_path=pg_catalog -c timezone=UTC") as connection:
+        if snapshot is not None:
+            connection.execute(
+                SQL("begin isolation level repeatable read; set transaction snapshot {}").format(
+                    Literal(snapshot)
+                )
+            )
         for (name,) in names:
             query = SQL(
                 "select count(*), coalesce(md5(string_agg(t::text, ',' order by t::text)), '')"

@@ -9,6 +9,7 @@ import pytest
 from pgrepl.basebackup.transfer import copy_in, copy_out, transfer
 from pgrepl.catalogue import read_tables
 from pgrepl.dsn import Side
+from pgrepl.errors import SourceError
 from tests.support.waiting import wait_until
 
 ROWS = 4_000
@@ -48,6 +49,16 @@ def test_rows_arrive_and_are_counted(source, target, table):
     assert carried.byte_count > ROWS * ROW_BYTES
     content = "select count(*), md5(string_agg(note, '' order by id)) from big"
     assert target.rows(content) == source.rows(content)
+
+
+def test_row_that_the_target_does_not_write_is_missed(source, target, table):
+    target.execute(
+        "create function refuse() returns trigger language plpgsql as"
+        " 'begin return case when new.id = 7 then null else new end; end'",
+        "create trigger refuse before insert on big for each row execute function refuse()",
+    )
+    with pytest.raises(SourceError, match=f"sent {ROWS} rows .*, {ROWS - 1} were written"):
+        carry(source, target, table)
 
 
 def test_no_more_is_read_than_a_slow_target_takes(source, target, table):
