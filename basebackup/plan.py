@@ -86,7 +86,7 @@ def plan_copy(
         PlannedTable(
             str(by_key[key]),
             f"{preparation.schemas[key[0]]}.{key[1]}",
-            sizes[by_key[key].oid],
+            sizes[by_key[key].oid].size_bytes,
             by_key[key].row_estimate,
             count,
         )

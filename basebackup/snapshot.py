@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from pgrepl.basebackup.parts import TableSize
 from pgrepl.basebackup.worker import open_snapshot
 from pgrepl.catalogue import SourceTable
 from pgrepl.dsn import Endpoint
@@ -111,15 +112,16 @@ class Keeper:
         with translated(self.endpoint, "lost the session that held the snapshot"):
             self.connection.execute("select")
 
-    def sizes(self, tables: Iterable[SourceTable]) -> dict[int, int]:
-        """Return the bytes of each table's own rows by its OID."""
+    def sizes(self, tables: Iterable[SourceTable]) -> dict[int, TableSize]:
+        """Return how big each table is by its OID, without its indexes and its partitions."""
         with translated(self.endpoint, "cannot read the sizes of the tables"):
             rows = self.connection.execute(
-                "select t.oid::bigint, pg_relation_size(t.oid::regclass)"
-                " from unnest(%s::oid[]) as t (oid)",
+                "select t.oid::bigint, coalesce(pg_table_size(t.oid::regclass), 0),"
+                " coalesce(pg_relation_size(t.oid::regclass), 0)"
+                " / current_setting('block_size')::bigint from unnest(%s::oid[]) as t (oid)",
                 ([table.oid for table in tables],),
             )
-            return {oid: size or 0 for oid, size in rows.fetchall()}
+            return {oid: TableSize(size, blocks) for oid, size, blocks in rows.fetchall()}
 
 
 def _holders(endpoint: Endpoint, table: SourceTable) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,20 +17,23 @@ from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.plan import CopyPlan
 from pgrepl.basebackup.report import CopyReport, Stage, Watcher
 from pgrepl.basebackup.state import TableProgress
-from pgrepl.cli.output import is_terminal, print_json
+from pgrepl.cli.output import is_terminal, print_json, printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress
 
-__all__ = ["make_watcher", "print_plan", "print_report"]
+__all__ = ["BarWatcher", "LogWatcher", "make_bars", "make_watcher", "print_plan", "print_report"]
 
 logger = logging.getLogger("pgrepl.basebackup")
 
 _MB = 1024 * 1024
 #: Between two lines of progress where nobody watches.
 _LINE_EVERY_S = 5.0
-#: Below this share of the whole nobody can say how long the rest takes.
-_TELLING = 0.01
+#: A rate is that of so many seconds: long enough to be steady, short enough to be of now.
+_PACE_S = 30.0
+#: Longer names are cut, so that the figures have room on a terminal of 80 columns.
+_NAME_WIDTH = 24
 
 
 class LogWatcher:
@@ -38,29 +42,35 @@ class LogWatcher:
     def __init__(self, source: str) -> None:
         """Begin to count."""
         self._source = source
-        self._begin = self._last = time.monotonic()
+        self._last = time.monotonic()
+        self._copied = _Pace()
+        self._done = _Pace()
 
     def begin(self, stage: Stage) -> None:
         """Log that a stage begins."""
+        self._last = time.monotonic()
         logger.info("basebackup: %s", stage, extra={"source": self._source})
 
     def show(self, tables: Sequence[TableProgress]) -> None:
         """Log how far it is, if the last line is old enough."""
         now = time.monotonic()
+        amount = _Amount.of(tables)
+        rate = self._copied.look(amount.byte_count, now)
+        done_rate = self._done.look(amount.done_bytes, now)
         if now - self._last < _LINE_EVERY_S:
             return
         self._last = now
-        copied = sum(table.byte_count for table in tables)
+        left_bytes = amount.size_bytes - amount.done_bytes
         logger.info(
             "basebackup: copying",
             extra={
                 "source": self._source,
                 "tables": f"{sum(table.is_ready for table in tables)}/{len(tables)}",
-                "rows": sum(table.row_count for table in tables),
-                "mb": round(copied / _MB, 1),
-                "mb_per_s": round(copied / _MB / (now - self._begin), 1),
-                "percent": round(100 * _fraction(tables)),
-                "seconds_left": _seconds_left(tables, now - self._begin),
+                "rows": amount.row_count,
+                "mb": round(amount.byte_count / _MB, 1),
+                "mb_per_s": None if rate is None else round(rate / _MB, 1),
+                "percent": round(100 * amount.done_bytes / amount.size_bytes),
+                "seconds_left": round(left_bytes / done_rate) if done_rate else None,
             },
         )
 
@@ -69,54 +79,98 @@ class BarWatcher:
     """Bars on a terminal: one for everything, one for each table at work."""
 
     def __init__(self, progress: Progress) -> None:
-        """Add the bar for everything."""
+        """Show nothing yet."""
         self._progress = progress
-        self._total = progress.add_task("all tables", total=1.0)
-        self._bars: dict[str, Any] = {}
+        self._total: _Bar | None = None
+        self._bars: dict[str, _Bar] = {}
 
     def begin(self, stage: Stage) -> None:
         """Name the stage."""
-        self._progress.console.print(f"{stage} …", style="dim")
+        # A style given to print() would be that of the bars below too.
+        self._progress.console.print(f"[dim]{stage} …[/dim]")
 
     def show(self, tables: Sequence[TableProgress]) -> None:
         """Move the bars."""
-        copied = sum(table.byte_count for table in tables)
-        rows = sum(table.row_count for table in tables)
-        self._progress.update(
-            self._total,
-            completed=_fraction(tables),
-            description=f"all tables: {rows:,} rows, {copied / _MB:,.0f} MB",
-        )
+        if self._total is None:
+            self._total = _Bar(self._progress, "all tables")
+        self._total.show(_Amount.of(tables))
         for table in tables:
             if table.is_ready:
                 bar = self._bars.pop(table.name, None)
                 if bar is not None:
-                    self._progress.remove_task(bar)
+                    bar.remove()
             elif table.row_count:
                 if table.name not in self._bars:
-                    self._bars[table.name] = self._progress.add_task(table.name, total=1.0)
-                self._progress.update(
-                    self._bars[table.name],
-                    completed=_fraction([table]),
-                    description=f"{table.name}: {table.row_count:,} rows",
-                )
+                    self._bars[table.name] = _Bar(self._progress, printable(table.name))
+                self._bars[table.name].show(_Amount.of([table]))
 
 
-def _fraction(tables: Sequence[TableProgress]) -> float:
-    """How much of the copy is done, by the bytes on the source; texts are not as long as rows."""
-    total = sum(max(table.size_bytes, 1) for table in tables)
-    done = sum(
-        max(table.size_bytes, 1)
-        if table.is_ready
-        else min(max(table.done_bytes, table.byte_count), table.size_bytes)
-        for table in tables
-    )
-    return done / total if total else 1.0
+class _Bar:
+    """A bar of a terminal with its figures."""
+
+    def __init__(self, progress: Progress, name: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(name, rows="", size="", rate="")
+        self._pace = _Pace()
+
+    def show(self, amount: _Amount) -> None:
+        rate = self._pace.look(amount.byte_count, time.monotonic())
+        self._progress.update(
+            self._task,
+            completed=amount.done_bytes,
+            total=amount.size_bytes,
+            rows=f"{amount.row_count:,} rows",
+            size=f"{amount.byte_count / _MB:,.1f} MB",
+            rate="" if rate is None else f"{rate / _MB:,.1f} MB/s",
+        )
+
+    def remove(self) -> None:
+        self._progress.remove_task(self._task)
 
 
-def _seconds_left(tables: Sequence[TableProgress], elapsed_s: float) -> int | None:
-    done = _fraction(tables)
-    return round(elapsed_s * (1 - done) / done) if done > _TELLING else None
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """How much of some tables is copied."""
+
+    row_count: int
+    byte_count: int
+    #: By the bytes on the source, since rows on the way are longer or shorter.
+    done_bytes: int
+    size_bytes: int
+
+    @classmethod
+    def of(cls, tables: Sequence[TableProgress]) -> _Amount:
+        # What is ready and has no parts was copied before: a resync has nothing to do with it.
+        tables = [table for table in tables if table.size_bytes or not table.is_ready]
+        size_bytes = sum(table.size_bytes for table in tables)
+        return cls(
+            row_count=sum(table.row_count for table in tables),
+            byte_count=sum(table.byte_count for table in tables),
+            # Of nothing everything is done.
+            done_bytes=sum(map(_done_bytes, tables)) if size_bytes else 1,
+            size_bytes=size_bytes or 1,
+        )
+
+
+def _done_bytes(table: TableProgress) -> int:
+    if table.is_ready:
+        return table.size_bytes
+    return min(max(table.done_bytes, table.byte_count), table.size_bytes)
+
+
+class _Pace:
+    """How fast an amount grows now. What was there at the first look is nobody's work here."""
+
+    def __init__(self) -> None:
+        self._looks: deque[tuple[float, int]] = deque()
+
+    def look(self, amount: int, now: float) -> float | None:
+        """Return by how much it grows in a second; None before the second look."""
+        self._looks.append((now, amount))
+        while len(self._looks) > 1 and self._looks[1][0] <= now - _PACE_S:
+            self._looks.popleft()
+        begin, least = self._looks[0]
+        return max(amount - least, 0) / (now - begin) if now > begin else None
 
 
 @contextmanager
@@ -126,11 +180,43 @@ def make_watcher(source: str) -> Iterator[Watcher]:
         yield LogWatcher(source)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    # Standard error is the bars' own as long as they are there: lines of the log go above them.
+    with make_bars(Console(stderr=True)) as progress:
         yield BarWatcher(progress)
+
+
+def make_bars(console: Console) -> Progress:
+    """Return bars with a name, rows, bytes, rate and the time left."""
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.table import Column
+
+    def figure(field: str) -> TextColumn:
+        return TextColumn(f"{{task.fields[{field}]}}", justify="right")
+
+    return Progress(
+        # A name may have brackets, which are no markup.
+        TextColumn(
+            "{task.description}",
+            markup=False,
+            table_column=Column(max_width=_NAME_WIDTH, no_wrap=True),
+        ),
+        # Alone in that it may become shorter than it wants to be.
+        BarColumn(),
+        TaskProgressColumn(),
+        figure("rows"),
+        figure("size"),
+        figure("rate"),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        console=console,
+        transient=True,
+    )
 
 
 def print_report(report: CopyReport, as_json: bool) -> None:

@@ -93,7 +93,7 @@ def test_table_emptied_after_the_keeper_was_lost_is_copied_again(source, target)
         "insert into app.big select g, repeat('x', 100) from generate_series(1, 1000) g",
         "insert into app.small select generate_series(1, 10)",
     )
-    lost = []
+    lost: list[tuple[bool]] = []
 
     class Meddler(Recorder):
         def show(self, _):

@@ -7,6 +7,7 @@ import pytest
 from pgrepl.config_file import load_config
 from pgrepl.errors import SourceError
 from pgrepl.receiver import run
+from pgrepl.receiver.source import python_codec
 from tests.support.counting import load
 from tests.support.waiting import wait_until
 
@@ -58,8 +59,6 @@ def test_slot_that_was_made_anew_is_refused(received):
 
 
 def test_slot_that_is_consumed_after_the_first_look_is_refused(received, monkeypatch):
-    python_codec = run.python_codec
-
     def consume_and_go_on(*arguments):
         received.source.execute(
             f"select pg_logical_slot_get_changes('{received.slot}', null, null)"

@@ -50,7 +50,8 @@ def test_null_beside_a_special_value_is_told_apart_by_not_null():
 
 @pytest.mark.parametrize("name", ["renamed", 'quo"ted', "back\\slash"])
 def test_null_in_a_column_that_the_catalogue_does_not_know_gives_up(name):
-    assert columns.restore(change("I", "t", x=None, **{name: None}), [b"NaN"]) is None
+    nulls: dict[str, Any] = {"x": None, name: None}
+    assert columns.restore(change("I", "t", **nulls), [b"NaN"]) is None
 
 
 def test_null_that_cannot_be_told_apart_gives_up():
