@@ -50,6 +50,19 @@ class SourceObjects:
         return frozenset(item.schema for item in items if item.extension is None)
 
     @property
+    def cut_off(self) -> Sequence[str]:
+        """What the tables cannot be without though it is not among them, by name."""
+        tables = {table.key for table in self.tables}
+        return sorted(
+            f"{item.schema}.{item.name}"
+            for item in self.needed
+            if item.catalog == "pg_class"
+            and item.extension is None
+            and item.relation_kind in ("r", "p", "f", "v", "m")
+            and (item.schema, item.name) not in tables
+        )
+
+    @property
     def extensions(self) -> frozenset[str]:
         """The extensions that the target must have."""
         items = (*self.needed, *self.views.needed)

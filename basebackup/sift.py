@@ -6,7 +6,7 @@ three; one that is of no known kind, or that cannot be given the target's names,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -18,7 +18,8 @@ from pgrepl.basebackup.dump import Dump
 from pgrepl.basebackup.left_out import LEFT_OUT, LEFT_OUT_COMMANDS, left_out_name
 from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.objects import SourceObjects
-from pgrepl.basebackup.subject import Subject, statement_of, subject_of
+from pgrepl.basebackup.subject import Subject, statement_of, statistics_of, subject_of
+from pgrepl.errors import SourceError
 from pgrepl.remap import RemapError, SchemaMap, remap
 from pgrepl.remap_nodes import texts
 from pgrepl.syntax import Tree
@@ -77,6 +78,8 @@ def sift(
     ------
     SchemaError
         naming the statement that cannot be made to work on the target.
+    SourceError
+        when a statement is of no known kind.
 
     """
     sifter = _Sifter(objects, names, with_all_indexes=with_all_indexes)
@@ -108,10 +111,16 @@ class _Sifter:
         # A type that a table or a composite type is has its name from pg_class.
         self._made: set[tuple[str, str]] = set()
         self._made_late: set[tuple[str, str]] = set()
+        #: Extended statistics that are made, and when.
+        self._statistics: dict[Subject, Phase] = {}
         #: Tables with parents or children.
         self.family: set[tuple[str, str]] = set()
         self._moved_checks: set[tuple[str, ...]] = set()
-        _check_tables(objects, self._tables)
+        if objects.cut_off:
+            raise SchemaError(
+                f"replicated tables need {', '.join(objects.cut_off)}, which the patterns leave out"
+                " or which cannot be replicated"
+            )
 
     def take_before(self, tree: Tree) -> None:
         """Sort a statement of the section before the data."""
@@ -127,14 +136,24 @@ class _Sifter:
             elif self._is_wanted(subject) or statement.objtype == _OBJECT.OBJECT_SCHEMA:
                 self._keep_before(tree, subject)
         elif subject is None:
-            raise SchemaError(f"pgrepl does not know what to do with a {kind}")
+            raise _unknown(kind)
         elif self._is_wanted(subject):
+            if kind == "AlterTableStmt" and not self._has_partition(statement):
+                return
             if kind == "CreateStmt" and (subject.schema, subject.name) not in self.family:
                 tree = self._move_checks(tree, subject)
             self._keep_before(tree, subject)
         elif kind.startswith(("Create", "Define", "Composite")):
             what = _KINDS.get(subject.catalog, subject.catalog.removeprefix("pg_"))
             self.plan.left_out.append(LeftOut(what, str(subject), _NOT_NEEDED))
+
+    def _has_partition(self, statement: Tree) -> bool:
+        """Whether the copy has the table that is attached, if one is: a foreign table is not."""
+        command = statement.cmds[0].alter_table_cmd
+        if command.subtype != _AT.AT_AttachPartition:
+            return True
+        child = _definition(command).partition_cmd.name
+        return self._is_wanted(Subject("pg_class", child.schemaname, child.relname))
 
     def _move_checks(self, tree: Tree, subject: Subject) -> Tree:
         rest, checks = take_checks(tree)
@@ -150,13 +169,15 @@ class _Sifter:
         if self._take_view(tree, kind, subject) or self._leave_out(kind, statement, subject):
             return
         handlers: Mapping[str, Callable[[Tree, Tree, Subject], None]] = {
+            "AlterDomainStmt": self._take_domain,
+            "AlterStatsStmt": self._take_of_statistics,
             "AlterTableStmt": self._take_alter,
             "CommentStmt": self._take_comment,
-            "CreateStatsStmt": self._take_property,
+            "CreateStatsStmt": self._take_statistics,
             "IndexStmt": self._take_index,
         }
         if kind not in handlers:
-            raise SchemaError(f"pgrepl does not know what to do with a {kind}")
+            raise _unknown(kind)
         if subject is not None:
             handlers[kind](tree, statement, subject)
         elif kind == "CommentStmt":
@@ -182,6 +203,8 @@ class _Sifter:
             if not self._is_index_wanted(statement, subject):
                 return True
             self._made_late.add((subject.schema, statement.idxname))
+        elif kind == "CreateStatsStmt":
+            self._statistics[statistics_of(statement_of(tree)[1])] = "view"
         self._add_step("view", subject, self._remap(tree, subject))
         if kind == "CreateTableAsStmt" and view.is_populated:
             name = Identifier(self._names.target_schema(view.schema), view.name)
@@ -262,6 +285,22 @@ class _Sifter:
         del statement
         if (subject.schema, subject.name) in self._tables:
             self._add_step("property", subject, self._remap(tree, subject))
+
+    def _take_statistics(self, tree: Tree, statement: Tree, subject: Subject) -> None:
+        if (subject.schema, subject.name) in self._tables:
+            self._statistics[statistics_of(statement)] = "property"
+        self._take_property(tree, statement, subject)
+
+    def _take_of_statistics(self, tree: Tree, statement: Tree, subject: Subject) -> None:
+        del statement
+        if subject in self._statistics:
+            self._add_step(self._statistics[subject], subject, self._remap(tree, subject))
+
+    def _take_domain(self, tree: Tree, statement: Tree, subject: Subject) -> None:
+        """Take a check that is not valid: rows that were there before it may break it."""
+        del statement
+        if self._is_wanted(subject):
+            self._add_step("key", subject, self._remap(tree, subject))
 
     def _take_comment(self, tree: Tree, statement: Tree, subject: Subject) -> None:
         if statement.objtype == _OBJECT.OBJECT_TABCONSTRAINT:
@@ -347,23 +386,14 @@ class _Sifter:
         self._add_step("validate", subject, validate.as_string())
 
 
+def _unknown(kind: str) -> SourceError:
+    return SourceError(
+        f"pgrepl does not know a statement of the source's schema: {kind}",
+        hint="Please report this with what pg_dump prints; until then, exclude the tables in the"
+        " schema where it stands in pgrepl.toml.",
+    )
+
+
 def _definition(command: Tree) -> Tree:
     # The field is called "def", which is a word of Python.
     return getattr(command, "def")
-
-
-def _check_tables(objects: SourceObjects, tables: Mapping[tuple[str, str], object]) -> None:
-    """Refuse a selection that cuts a table off from one that it cannot be without."""
-    cut: Sequence[str] = sorted(
-        f"{item.schema}.{item.name}"
-        for item in objects.needed
-        if item.catalog == "pg_class"
-        and item.extension is None
-        and item.relation_kind in ("r", "p", "f", "v", "m")
-        and (item.schema, item.name) not in tables
-    )
-    if cut:
-        raise SchemaError(
-            f"replicated tables need {', '.join(cut)}, which the patterns leave out or which"
-            " cannot be replicated"
-        )

@@ -10,7 +10,7 @@ from postgast import pg_query_pb2
 from pgrepl.remap_nodes import texts
 from pgrepl.syntax import Tree
 
-__all__ = ["Subject", "function_arguments", "statement_of", "subject_of"]
+__all__ = ["Subject", "function_arguments", "statement_of", "statistics_of", "subject_of"]
 
 _OBJECT = pg_query_pb2.ObjectType
 
@@ -92,7 +92,9 @@ _RELATIONS = {
 }
 
 _NAMED = {
+    "AlterDomainStmt": ("pg_type", "type_name"),
     "AlterOpFamilyStmt": ("pg_opfamily", "opfamilyname"),
+    "AlterStatsStmt": ("pg_statistic_ext", "defnames"),
     "AlterTSConfigurationStmt": ("pg_ts_config", "cfgname"),
     "AlterTypeStmt": ("pg_type", "type_name"),
     "CreateConversionStmt": ("pg_conversion", "conversion_name"),
@@ -112,6 +114,12 @@ def function_arguments(statement: Tree) -> tuple[str, ...]:
         for parameter in parameters
         if parameter.mode not in _OUTPUT_ONLY
     )
+
+
+def statistics_of(statement: Tree) -> Subject:
+    """Return what CREATE STATISTICS makes; ``subject_of`` returns the table."""
+    schema, name = texts(statement.defnames)
+    return Subject("pg_statistic_ext", schema, name)
 
 
 def _type_name(node: Tree) -> str:

@@ -54,7 +54,9 @@ select 'function', p.oid::regprocedure::text,
  where n.nspname = any (%(schemas)s) and p.prokind = 'f'
    and p.proname in ('twice', 'searching', 'next_code')
 union all
-select 'statistics', format('%s.%s', n.nspname, x.stxname), pg_get_statisticsobjdef(x.oid)
+select 'statistics', format('%s.%s', n.nspname, x.stxname),
+       concat_ws(' ', pg_get_statisticsobjdef(x.oid), x.stxstattarget,
+                 obj_description(x.oid, 'pg_statistic_ext'))
   from pg_statistic_ext x join pg_namespace n on n.oid = x.stxnamespace
  where n.nspname = any (%(schemas)s)
  order by 1, 2, 3
