@@ -21,7 +21,7 @@ class NeededObject:
     oid: int
     schema: str
     name: str
-    #: Names of a function's argument types, without schemas.
+    #: Names of a function's or an operator's argument types, without schemas.
     arguments: Sequence[str]
     relation_kind: str | None
     is_evaluated: bool

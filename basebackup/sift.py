@@ -6,7 +6,7 @@ three; one that is of no known kind, or that cannot be given the target's names,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -15,8 +15,8 @@ from psycopg.sql import SQL, Identifier
 
 from pgrepl.basebackup.checks import family_tables, take_checks
 from pgrepl.basebackup.dump import Dump
-from pgrepl.basebackup.left_out import LEFT_OUT, LEFT_OUT_COMMANDS, left_out_name
-from pgrepl.basebackup.needs import LeftOut
+from pgrepl.basebackup.left_out import LEFT_OUT, left_out_comment, left_out_of
+from pgrepl.basebackup.needs import LeftOut, NeededObject
 from pgrepl.basebackup.objects import SourceObjects
 from pgrepl.basebackup.subject import Subject, statement_of, statistics_of, subject_of
 from pgrepl.errors import SourceError
@@ -98,16 +98,10 @@ class _Sifter:
         self._names = names
         self._with_all_indexes = with_all_indexes
         self._tables = {table.key: table for table in objects.tables}
-        self._needed = {
-            Subject(item.catalog, item.schema, item.name, tuple(item.arguments)): item
-            for item in objects.needed
-        }
+        self._needed = _by_subject(objects.needed)
         self._views = {view.key: view for view in objects.views.chosen}
-        self._view_needs = {
-            Subject(item.catalog, item.schema, item.name, tuple(item.arguments)): item
-            for item in objects.views.needed
-        }
-        self._left_out_views = {item.name for item in objects.views.left_out}
+        self._view_needs = _by_subject(objects.views.needed)
+        self._named = {(item.kind, item.name) for item in objects.unseen}
         # A type that a table or a composite type is has its name from pg_class.
         self._made: set[tuple[str, str]] = set()
         self._made_late: set[tuple[str, str]] = set()
@@ -129,12 +123,7 @@ class _Sifter:
         if self._take_view(tree, kind, subject) or self._leave_out(kind, statement, subject):
             return
         if kind == "CommentStmt":
-            if subject is not None and tuple(texts(statement.object.list.items)) in (
-                self._moved_checks
-            ):
-                self._add_step("property", subject, self._remap(tree, subject))
-            elif self._is_wanted(subject) or statement.objtype == _OBJECT.OBJECT_SCHEMA:
-                self._keep_before(tree, subject)
+            self._take_early_comment(tree, statement, subject)
         elif subject is None:
             raise _unknown(kind)
         elif self._is_wanted(subject):
@@ -146,6 +135,19 @@ class _Sifter:
         elif kind.startswith(("Create", "Define", "Composite")):
             what = _KINDS.get(subject.catalog, subject.catalog.removeprefix("pg_"))
             self.plan.left_out.append(LeftOut(what, str(subject), _NOT_NEEDED))
+
+    def _take_early_comment(self, tree: Tree, statement: Tree, subject: Subject | None) -> None:
+        if subject is None and statement.objtype != _OBJECT.OBJECT_SCHEMA:
+            self.plan.left_out += left_out_comment(statement)
+        elif subject is None:
+            self._keep_before(tree, subject)
+        elif tuple(texts(statement.object.list.items)) in self._moved_checks:
+            self._add_step("property", subject, self._remap(tree, subject))
+        elif statement.objtype == _OBJECT.OBJECT_DOMCONSTRAINT:
+            # Older versions of pg_dump print it here also when the constraint comes later.
+            self._take_comment(tree, statement, subject)
+        elif self._is_wanted(subject):
+            self._keep_before(tree, subject)
 
     def _has_partition(self, statement: Tree) -> bool:
         """Whether the copy has the table that is attached, if one is: a foreign table is not."""
@@ -215,21 +217,16 @@ class _Sifter:
     def _leave_out(self, kind: str, statement: Tree, subject: Subject | None) -> bool:
         if kind in _IGNORED:
             return True
-        if kind in LEFT_OUT:
-            what, reason = LEFT_OUT[kind]
-            name = left_out_name(kind, statement, subject)
-            # Views that the patterns take in are named already.
-            if kind not in _VIEWS or name not in self._left_out_views:
-                self.plan.left_out.append(LeftOut(what, name, reason))
+        item = left_out_of(kind, statement, subject)
+        if item is not None:
+            # What the patterns take in is named already.
+            if (item.kind, item.name) not in self._named:
+                self.plan.left_out.append(item)
             return True
         if kind == "AlterTableStmt":
-            command = statement.cmds[0].alter_table_cmd.subtype
-            if command in LEFT_OUT_COMMANDS:
-                what, reason = LEFT_OUT_COMMANDS[command]
-                self.plan.left_out.append(LeftOut(what, str(subject), reason))
-                return True
             # Triggers and rules are left out by name; how they fire goes with them.
-            return "Trig" in _AT.Name(command) or "Rule" in _AT.Name(command)
+            command = _AT.Name(statement.cmds[0].alter_table_cmd.subtype)
+            return "Trig" in command or "Rule" in command
         return False
 
     def _is_wanted(self, subject: Subject | None) -> bool:
@@ -307,7 +304,12 @@ class _Sifter:
             names = texts(statement.object.list.items)
             if (names[0], names[2]) not in self._made:
                 return
-        self._take_property(tree, statement, subject)
+        if statement.objtype == _OBJECT.OBJECT_STATISTIC_EXT:
+            self._take_of_statistics(tree, statement, subject)
+        elif statement.objtype == _OBJECT.OBJECT_DOMCONSTRAINT and self._is_wanted(subject):
+            self._add_step("property", subject, self._remap(tree, subject))
+        else:
+            self._take_property(tree, statement, subject)
 
     def _take_index_comment(self, tree: Tree, statement: Tree) -> None:
         names = texts(statement.object.list.items)
@@ -317,6 +319,8 @@ class _Sifter:
                 self._add_step("property", subject, self._remap(tree, subject))
             elif tuple(names) in self._made_late:
                 self._add_step("view", subject, self._remap(tree, subject))
+        else:
+            self.plan.left_out += left_out_comment(statement)
 
     def _take_alter(self, tree: Tree, statement: Tree, subject: Subject) -> None:
         command = statement.cmds[0].alter_table_cmd
@@ -384,6 +388,10 @@ class _Sifter:
             Identifier(schema, subject.name), Identifier(constraint.conname)
         )
         self._add_step("validate", subject, validate.as_string())
+
+
+def _by_subject(items: Iterable[NeededObject]) -> Mapping[Subject, NeededObject]:
+    return {Subject(i.catalog, i.schema, i.name, tuple(i.arguments)): i for i in items}
 
 
 def _unknown(kind: str) -> SourceError:

@@ -59,3 +59,60 @@ def test_foreign_table_as_a_partition_is_left_out_by_name(source, target):
     report = copy(target, source, jobs=1)
     assert ("foreign table", "app.there") in named(report)
     assert target.rows(f"select id, place from {source.name}_app.r") == [(1, 1)]
+
+
+def test_comments_on_rare_objects_arrive(source, target):
+    source.execute(
+        """
+        create schema app;
+        create domain app.amount as integer constraint small check (value < 100);
+        comment on constraint small on domain app.amount is 'below a hundred';
+        alter domain app.amount add constraint positive check (value > 0) not valid;
+        comment on constraint positive on domain app.amount is 'above zero';
+        create function app.is_same(integer, integer) returns boolean language sql immutable
+            as 'select $1 = $2';
+        create function app.is_same(text, text) returns boolean language sql immutable
+            as 'select $1 = $2';
+        create function app.is_some(integer) returns boolean language sql immutable
+            as 'select $1 <> 0';
+        create operator app.=== (leftarg = integer, rightarg = integer, function = app.is_same);
+        create operator app.!== (rightarg = integer, function = app.is_some);
+        comment on operator app.===(integer, integer) is 'the same';
+        comment on operator app.!==(none, integer) is 'some';
+        create table app.t (id integer primary key, a app.amount, b integer,
+            constraint same check (b operator(app.===) b and operator(app.!==) b));
+        create statistics app.t_stats on a, b from app.t;
+        comment on statistics app.t_stats is 'both';
+        insert into app.t values (1, 2, 3);
+        """
+    )
+    left_out = named(assert_arrives(source, target))
+    assert not [item for item in left_out if item[0] == "comment"]
+
+
+def test_operator_of_the_same_name_that_no_table_needs_is_left_out(source, target):
+    source.execute(
+        """
+        create schema app;
+        create function app.is_same(text, text) returns boolean language sql immutable
+            as 'select $1 = $2';
+        create operator app.=== (leftarg = integer, rightarg = integer, function = int4eq);
+        create operator app.=== (leftarg = text, rightarg = text, function = app.is_same);
+        create table app.t (id integer primary key check (id operator(app.===) id));
+        """
+    )
+    assert ("operator", "app.===(text, text)") in named(copy(target, source, jobs=1))
+
+
+def test_statistics_of_a_materialized_view_arrive_whole(source, target):
+    source.execute(
+        """
+        create schema app;
+        create table app.t (id integer primary key, a integer, b integer);
+        create materialized view app.stored as select a, b from app.t;
+        create statistics app.stored_stats on a, b from app.stored;
+        alter statistics app.stored_stats set statistics 500;
+        comment on statistics app.stored_stats is 'both';
+        """
+    )
+    assert_arrives(source, target, with_views=True)

@@ -25,3 +25,17 @@ def test_statement_of_no_known_kind_is_an_error_that_does_not_blame_the_patterns
     with pytest.raises(SourceError, match=r"does not know .*: NotifyStmt") as caught:
         sifted(**{section: "notify x"})
     assert "report" in (caught.value.hint or "")
+
+
+def test_comment_on_no_known_kind_of_object_is_named():
+    plan = sifted("comment on access method heap2 is 'x'", "comment on cast (a.b as a.c) is 'x'")
+    assert [(item.kind, item.name) for item in plan.left_out] == [
+        ("comment", "on access method heap2"),
+        ("comment", "on cast"),
+    ]
+
+
+def test_comment_on_what_is_named_itself_is_not_named_again():
+    assert sifted("comment on foreign table a.b is 'x'", "comment on rule r on a.b is 'x'") == (
+        SchemaPlan()
+    )
