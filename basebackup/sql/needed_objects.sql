@@ -38,6 +38,13 @@ needed (classid, objid, is_evaluated) as (
               and d.refobjid = n.objid and d.classid = 'pg_constraint'::regclass
               and d.deptype = 'a'
             union all
+           -- the operators and functions of an operator class or family
+           select d.classid, d.objid
+             from pg_depend d
+            where n.classid in ('pg_opclass'::regclass, 'pg_opfamily'::regclass)
+              and d.refclassid = n.classid and d.refobjid = n.objid
+              and d.classid in ('pg_amop'::regclass, 'pg_amproc'::regclass)
+            union all
            -- the index behind a constraint
            select d.classid, d.objid
              from pg_depend d

@@ -116,3 +116,31 @@ def test_statistics_of_a_materialized_view_arrive_whole(source, target):
         """
     )
     assert_arrives(source, target, with_views=True)
+
+
+def test_operator_class_comes_with_its_operators_and_functions(source, target):
+    source.execute(
+        """
+        create schema app;
+        create function app.comes_before(integer, integer) returns boolean language sql immutable
+            as 'select $1 > $2';
+        create function app.compare(integer, integer) returns integer language sql immutable
+            as 'select btint4cmp($2, $1)';
+        create operator app.<<< (leftarg = integer, rightarg = integer,
+            function = app.comes_before);
+        create operator class app.backwards for type integer using btree
+            as operator 1 app.<<<, function 1 app.compare(integer, integer);
+        comment on operator class app.backwards using btree is 'downhill';
+        comment on operator family app.backwards using btree is 'all of them';
+        create table app.t (id integer primary key, a integer);
+        create unique index t_a on app.t (a app.backwards);
+        insert into app.t values (1, 1), (2, 2);
+        """
+    )
+    assert_arrives(source, target)
+    comments = (
+        "select obj_description(c.oid, 'pg_opclass'), obj_description(f.oid, 'pg_opfamily')"
+        " from pg_opclass c join pg_opfamily f on f.oid = c.opcfamily"
+        " where opcname = 'backwards'"
+    )
+    assert target.rows(comments) == [("downhill", "all of them")]
