@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgrepl.naming import TableSelection
 from tests.support.copying import copy, structure
 from tests.support.replaying import checksums
 
@@ -144,3 +145,42 @@ def test_operator_class_comes_with_its_operators_and_functions(source, target):
         " where opcname = 'backwards'"
     )
     assert target.rows(comments) == [("downhill", "all of them")]
+
+
+def test_unlogged_partition_is_named_though_only_its_root_is_selected(source, target):
+    source.execute(
+        """
+        create schema app;
+        create table app.r (id integer primary key) partition by list (id);
+        create table app.r_1 partition of app.r for values in (1);
+        create unlogged table app.r_2 partition of app.r for values in (2);
+        create unlogged table app.other (id integer primary key);
+        """
+    )
+    left_out = named(copy(target, source, jobs=1, tables=TableSelection.of(["app.r"])))
+    assert ("unlogged table", "app.r_2") in left_out
+    assert ("unlogged table", "app.other") not in left_out
+
+
+def test_foreign_tables_far_from_the_copy_and_large_objects_are_named(source, target):
+    source.execute(
+        FOREIGN,
+        """
+        create schema far;
+        create table app.t (id integer primary key);
+        create foreign table app.near (id integer) server nowhere;
+        create foreign table far.away (id integer) server nowhere;
+        create foreign table far.unwanted (id integer) server nowhere;
+        select lo_create(0), lo_create(0);
+        """,
+    )
+    chosen = TableSelection.of(["*.*"], ["far.unwanted"])
+    left_out = named(copy(target, source, jobs=1, tables=chosen))
+    assert {("foreign table", "app.near"), ("foreign table", "far.away")} <= left_out
+    assert ("foreign table", "far.unwanted") not in left_out
+    assert [name for kind, name in left_out if kind == "large objects"] == ["2 in all"]
+
+
+def test_large_objects_are_not_named_when_there_are_none(source, target):
+    source.execute("create schema app; create table app.t (id integer primary key)")
+    assert named(copy(target, source, jobs=1)) == set()
