@@ -6,7 +6,7 @@ three; one that is of no known kind, or that cannot be given the target's names,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -16,7 +16,7 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.basebackup.checks import family_tables, take_checks
 from pgrepl.basebackup.dump import Dump
 from pgrepl.basebackup.left_out import LEFT_OUT, left_out_comment, left_out_of
-from pgrepl.basebackup.needs import LeftOut, NeededObject
+from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.objects import SourceObjects
 from pgrepl.basebackup.subject import Subject, statement_of, statistics_of, subject_of
 from pgrepl.errors import SourceError
@@ -86,7 +86,7 @@ def sift(
     sifter.family = family_tables(dump.before_data)
     for tree in dump.before_data:
         sifter.take_before(tree)
-    for tree in dump.after_data:
+    for tree in (*dump.after_data, *sifter.late_comments):
         sifter.take_after(tree)
     sifter.plan.left_out += objects.unseen
     return sifter.plan
@@ -98,9 +98,9 @@ class _Sifter:
         self._names = names
         self._with_all_indexes = with_all_indexes
         self._tables = {table.key: table for table in objects.tables}
-        self._needed = _by_subject(objects.needed)
+        self._needed = {item.subject: item for item in objects.needed}
         self._views = {view.key: view for view in objects.views.chosen}
-        self._view_needs = _by_subject(objects.views.needed)
+        self._view_needs = {item.subject: item for item in objects.views.needed}
         self._named = {(item.kind, item.name) for item in objects.unseen}
         # A type that a table or a composite type is has its name from pg_class.
         self._made: set[tuple[str, str]] = set()
@@ -110,6 +110,8 @@ class _Sifter:
         #: Tables with parents or children.
         self.family: set[tuple[str, str]] = set()
         self._moved_checks: set[tuple[str, ...]] = set()
+        #: On constraints of domains: older versions of pg_dump print them before the constraints.
+        self.late_comments: list[Tree] = []
         if objects.cut_off:
             raise SchemaError(
                 f"replicated tables need {', '.join(objects.cut_off)}, which the patterns leave out"
@@ -120,6 +122,9 @@ class _Sifter:
         """Sort a statement of the section before the data."""
         kind, statement = statement_of(tree)
         subject = subject_of(tree)
+        if kind == "CommentStmt" and statement.objtype == _OBJECT.OBJECT_DOMCONSTRAINT:
+            self.late_comments.append(tree)
+            return
         if self._take_view(tree, kind, subject) or self._leave_out(kind, statement, subject):
             return
         if kind == "CommentStmt":
@@ -137,17 +142,13 @@ class _Sifter:
             self.plan.left_out.append(LeftOut(what, str(subject), _NOT_NEEDED))
 
     def _take_early_comment(self, tree: Tree, statement: Tree, subject: Subject | None) -> None:
-        if subject is None and statement.objtype != _OBJECT.OBJECT_SCHEMA:
-            self.plan.left_out += left_out_comment(statement)
-        elif subject is None:
-            self._keep_before(tree, subject)
-        elif tuple(texts(statement.object.list.items)) in self._moved_checks:
+        names = tuple(texts(statement.object.list.items))
+        if subject is not None and names in self._moved_checks:
             self._add_step("property", subject, self._remap(tree, subject))
-        elif statement.objtype == _OBJECT.OBJECT_DOMCONSTRAINT:
-            # Older versions of pg_dump print it here also when the constraint comes later.
-            self._take_comment(tree, statement, subject)
-        elif self._is_wanted(subject):
+        elif self._is_wanted(subject) or statement.objtype == _OBJECT.OBJECT_SCHEMA:
             self._keep_before(tree, subject)
+        elif subject is None:
+            self.plan.left_out += left_out_comment(statement)
 
     def _has_partition(self, statement: Tree) -> bool:
         """Whether the copy has the table that is attached, if one is: a foreign table is not."""
@@ -265,9 +266,8 @@ class _Sifter:
         self.plan.steps.append(Step(phase, subject.schema, subject.name, sql))
 
     def _take_index(self, tree: Tree, statement: Tree, subject: Subject) -> None:
-        if (subject.schema, subject.name) not in self._tables:
-            return
-        if self._is_index_wanted(statement, subject):
+        is_ours = (subject.schema, subject.name) in self._tables
+        if is_ours and self._is_index_wanted(statement, subject):
             self._made.add((subject.schema, statement.idxname))
             self._add_step("key", subject, self._remap(tree, subject))
 
@@ -294,10 +294,10 @@ class _Sifter:
             self._add_step(self._statistics[subject], subject, self._remap(tree, subject))
 
     def _take_domain(self, tree: Tree, statement: Tree, subject: Subject) -> None:
-        """Take a check that is not valid: rows that were there before it may break it."""
+        """Take a check that is not valid: rows, and what keys compute of them, may break it."""
         del statement
         if self._is_wanted(subject):
-            self._add_step("key", subject, self._remap(tree, subject))
+            self._add_step("property", subject, self._remap(tree, subject))
 
     def _take_comment(self, tree: Tree, statement: Tree, subject: Subject) -> None:
         if statement.objtype == _OBJECT.OBJECT_TABCONSTRAINT:
@@ -306,8 +306,8 @@ class _Sifter:
                 return
         if statement.objtype == _OBJECT.OBJECT_STATISTIC_EXT:
             self._take_of_statistics(tree, statement, subject)
-        elif statement.objtype == _OBJECT.OBJECT_DOMCONSTRAINT and self._is_wanted(subject):
-            self._add_step("property", subject, self._remap(tree, subject))
+        elif statement.objtype == _OBJECT.OBJECT_DOMCONSTRAINT:
+            self._take_domain(tree, statement, subject)
         else:
             self._take_property(tree, statement, subject)
 
@@ -349,15 +349,12 @@ class _Sifter:
             self._add_step("property", subject, self._remap(tree, subject))
 
     def _take_constraint(self, tree: Tree, constraint: Tree, subject: Subject) -> None:
-        name = (subject.schema, constraint.conname)
-        if constraint.contype in _INDEX_CONSTRAINTS:
-            self._made.add(name)
-            self._add_step("key", subject, self._remap(tree, subject))
-        elif constraint.contype == _CON.CONSTR_FOREIGN:
+        if constraint.contype == _CON.CONSTR_FOREIGN:
             self._take_foreign_key(tree, constraint, subject)
-        else:
-            self._made.add(name)
-            self._add_step("property", subject, self._remap(tree, subject))
+            return
+        self._made.add((subject.schema, constraint.conname))
+        phase: Phase = "key" if constraint.contype in _INDEX_CONSTRAINTS else "property"
+        self._add_step(phase, subject, self._remap(tree, subject))
 
     def _take_foreign_key(self, tree: Tree, constraint: Tree, subject: Subject) -> None:
         target = (constraint.pktable.schemaname, constraint.pktable.relname)
@@ -388,10 +385,6 @@ class _Sifter:
             Identifier(schema, subject.name), Identifier(constraint.conname)
         )
         self._add_step("validate", subject, validate.as_string())
-
-
-def _by_subject(items: Iterable[NeededObject]) -> Mapping[Subject, NeededObject]:
-    return {Subject(i.catalog, i.schema, i.name, tuple(i.arguments)): i for i in items}
 
 
 def _unknown(kind: str) -> SourceError:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pgrepl.basebackup.dump import Dump
+from pgrepl.basebackup.needs import NeededObject
 from pgrepl.basebackup.objects import SourceObjects
 from pgrepl.basebackup.sift import SchemaPlan, sift
 from pgrepl.basebackup.views import Views
@@ -15,15 +18,15 @@ from pgrepl.syntax import parse
 NOTHING = SourceObjects(tables=[], other_tables=[], needed=[], views=Views(), members=[], unseen=[])
 
 
-def sifted(before: str = "", after: str = "") -> SchemaPlan:
+def sifted(before: str = "", after: str = "", objects: SourceObjects = NOTHING) -> SchemaPlan:
     dump = Dump(parse(before), parse(after))
-    return sift(dump, NOTHING, SchemaMap({}), with_all_indexes=False)
+    return sift(dump, objects, SchemaMap({}), with_all_indexes=False)
 
 
-@pytest.mark.parametrize("section", ["before", "after"])
-def test_statement_of_no_known_kind_is_an_error_that_does_not_blame_the_patterns(section):
+@pytest.mark.parametrize(("before", "after"), [("notify x", ""), ("", "notify x")])
+def test_statement_of_no_known_kind_is_an_error_that_does_not_blame_the_patterns(before, after):
     with pytest.raises(SourceError, match=r"does not know .*: NotifyStmt") as caught:
-        sifted(**{section: "notify x"})
+        sifted(before, after)
     assert "report" in (caught.value.hint or "")
 
 
@@ -39,3 +42,16 @@ def test_comment_on_what_is_named_itself_is_not_named_again():
     assert sifted("comment on foreign table a.b is 'x'", "comment on rule r on a.b is 'x'") == (
         SchemaPlan()
     )
+
+
+def test_check_of_a_domain_that_is_not_valid_comes_behind_the_keys_and_before_its_comment():
+    domain = NeededObject("pg_type", 1, "a", "d", (), None, True, None)
+    plan = sifted(
+        "create domain a.d as integer; comment on constraint c on domain a.d is 'x'",
+        "alter domain a.d add constraint c check (value > 0) not valid",
+        replace(NOTHING, needed=[domain]),
+    )
+    assert [(step.phase, step.sql.split()[0]) for step in plan.steps] == [
+        ("property", "ALTER"),
+        ("property", "COMMENT"),
+    ]
