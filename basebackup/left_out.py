@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from postgast import pg_query_pb2
 
+from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.subject import Subject
 from pgrepl.remap_nodes import texts
 from pgrepl.syntax import Tree
 
-__all__ = ["LEFT_OUT", "LEFT_OUT_COMMANDS", "left_out_name"]
+__all__ = ["LEFT_OUT", "left_out_comment", "left_out_of"]
 
 _AT = pg_query_pb2.AlterTableType
+_OBJECT = pg_query_pb2.ObjectType
 
 _ONLY_TABLES = "the patterns leave it out"
 LEFT_OUT = {
@@ -23,13 +25,44 @@ LEFT_OUT = {
     "RuleStmt": ("rule", "what it does arrives as changes"),
     "ViewStmt": ("view", _ONLY_TABLES),
 }
-LEFT_OUT_COMMANDS = {
+_COMMANDS = {
     _AT.AT_EnableRowSecurity: ("row security", "it is the source's"),
     _AT.AT_ForceRowSecurity: ("row security", "it is the source's"),
 }
+# Comments on these go with them, and they are named.
+_NAMED_WITHOUT_COMMENT = frozenset(
+    {
+        _OBJECT.OBJECT_CONVERSION,
+        _OBJECT.OBJECT_FOREIGN_TABLE,
+        _OBJECT.OBJECT_POLICY,
+        _OBJECT.OBJECT_RULE,
+        _OBJECT.OBJECT_TRIGGER,
+    }
+)
 
 
-def left_out_name(kind: str, statement: Tree, subject: Subject | None) -> str:
+def left_out_of(kind: str, statement: Tree, subject: Subject | None) -> LeftOut | None:
+    """Name what a statement makes or switches on when a copy leaves it out."""
+    if kind in LEFT_OUT:
+        what, reason = LEFT_OUT[kind]
+        return LeftOut(what, _name(kind, statement, subject), reason)
+    if kind == "AlterTableStmt" and statement.cmds[0].alter_table_cmd.subtype in _COMMANDS:
+        what, reason = _COMMANDS[statement.cmds[0].alter_table_cmd.subtype]
+        return LeftOut(what, str(subject), reason)
+    return None
+
+
+def left_out_comment(statement: Tree) -> list[LeftOut]:
+    """Name a comment on no known kind of object, unless what it is on is named itself."""
+    if statement.objtype in _NAMED_WITHOUT_COMMENT:
+        return []
+    kind = _OBJECT.Name(statement.objtype).removeprefix("OBJECT_").lower().replace("_", " ")
+    node = statement.object
+    name = node.string.sval or ".".join(filter(None, texts(node.list.items)))
+    return [LeftOut("comment", f"on {kind} {name}".rstrip(), "pgrepl does not know what it is on")]
+
+
+def _name(kind: str, statement: Tree, subject: Subject | None) -> str:
     """Return what people call the thing that a statement makes."""
     own = {"CreateTrigStmt": "trigname", "CreatePolicyStmt": "policy_name", "RuleStmt": "rulename"}
     if kind in own:

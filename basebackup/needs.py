@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row
 
+from pgrepl.basebackup.subject import Subject
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
@@ -21,12 +22,17 @@ class NeededObject:
     oid: int
     schema: str
     name: str
-    #: Names of a function's argument types, without schemas.
+    #: Names of a function's or an operator's argument types, without schemas.
     arguments: Sequence[str]
     relation_kind: str | None
     is_evaluated: bool
     #: The extension that it belongs to, if any.
     extension: str | None
+
+    @property
+    def subject(self) -> Subject:
+        """What the statements of a dump know it by."""
+        return Subject(self.catalog, self.schema, self.name, tuple(self.arguments))
 
 
 @dataclass(frozen=True, slots=True)

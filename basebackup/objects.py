@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -50,6 +50,19 @@ class SourceObjects:
         return frozenset(item.schema for item in items if item.extension is None)
 
     @property
+    def cut_off(self) -> Sequence[str]:
+        """What the tables cannot be without though it is not among them, by name."""
+        tables = {table.key for table in self.tables}
+        return sorted(
+            f"{item.schema}.{item.name}"
+            for item in self.needed
+            if item.catalog == "pg_class"
+            and item.extension is None
+            and item.relation_kind in ("r", "p", "f", "v", "m")
+            and (item.schema, item.name) not in tables
+        )
+
+    @property
     def extensions(self) -> frozenset[str]:
         """The extensions that the target must have."""
         items = (*self.needed, *self.views.needed)
@@ -72,15 +85,12 @@ def read_objects(
     tables: list[SourceTable] = []
     others: list[SourceTable] = []
     for table in read_tables(connection):
-        # A partition comes with its root.
-        is_chosen = all(
-            selection.matches(table.root_schema, table.root_name) for selection in selections
-        )
+        is_chosen = _is_chosen(table.root_schema, table.root_name, selections)
         (tables if is_chosen and not table.is_unlogged else others).append(table)
     unlogged = [
         LeftOut("unlogged table", str(table), "unlogged tables write no WAL")
         for table in others
-        if table.is_unlogged and all(s.matches(*table.key) for s in selections)
+        if table.is_unlogged and _is_chosen(table.root_schema, table.root_name, selections)
     ]
     needed = read_needed(connection, [table.oid for table in tables])
     known = {(item.catalog, item.oid) for item in needed}
@@ -91,8 +101,9 @@ def read_objects(
     with connection.cursor(row_factory=class_row(Member)) as cursor:
         members = cursor.execute(_query("extension_members")).fetchall()
     unseen = [
-        LeftOut(kind, name, "belongs to the database, not to a table")
-        for kind, name in connection.execute(_query("unseen_objects")).fetchall()
+        LeftOut(kind, name, reason or "belongs to the database, not to a table")
+        for kind, name, reason, schema, root in connection.execute(_query("unseen_objects"))
+        if schema is None or _is_chosen(schema, root, selections)
     ]
     return SourceObjects(
         tables=tables,
@@ -102,6 +113,11 @@ def read_objects(
         members=members,
         unseen=[*unlogged, *views.left_out, *unseen],
     )
+
+
+def _is_chosen(root_schema: str, root_name: str, selections: Iterable[TableSelection]) -> bool:
+    # A partition comes with its root.
+    return all(selection.matches(root_schema, root_name) for selection in selections)
 
 
 def _query(name: str) -> LiteralString:

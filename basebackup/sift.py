@@ -6,7 +6,7 @@ three; one that is of no known kind, or that cannot be given the target's names,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -15,10 +15,11 @@ from psycopg.sql import SQL, Identifier
 
 from pgrepl.basebackup.checks import family_tables, take_checks
 from pgrepl.basebackup.dump import Dump
-from pgrepl.basebackup.left_out import LEFT_OUT, LEFT_OUT_COMMANDS, left_out_name
+from pgrepl.basebackup.left_out import LEFT_OUT, left_out_comment, left_out_of
 from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.objects import SourceObjects
-from pgrepl.basebackup.subject import Subject, statement_of, subject_of
+from pgrepl.basebackup.subject import Subject, statement_of, statistics_of, subject_of
+from pgrepl.errors import SourceError
 from pgrepl.remap import RemapError, SchemaMap, remap
 from pgrepl.remap_nodes import texts
 from pgrepl.syntax import Tree
@@ -77,13 +78,15 @@ def sift(
     ------
     SchemaError
         naming the statement that cannot be made to work on the target.
+    SourceError
+        when a statement is of no known kind.
 
     """
     sifter = _Sifter(objects, names, with_all_indexes=with_all_indexes)
     sifter.family = family_tables(dump.before_data)
     for tree in dump.before_data:
         sifter.take_before(tree)
-    for tree in dump.after_data:
+    for tree in (*dump.after_data, *sifter.late_comments):
         sifter.take_after(tree)
     sifter.plan.left_out += objects.unseen
     return sifter.plan
@@ -95,46 +98,65 @@ class _Sifter:
         self._names = names
         self._with_all_indexes = with_all_indexes
         self._tables = {table.key: table for table in objects.tables}
-        self._needed = {
-            Subject(item.catalog, item.schema, item.name, tuple(item.arguments)): item
-            for item in objects.needed
-        }
+        self._needed = {item.subject: item for item in objects.needed}
         self._views = {view.key: view for view in objects.views.chosen}
-        self._view_needs = {
-            Subject(item.catalog, item.schema, item.name, tuple(item.arguments)): item
-            for item in objects.views.needed
-        }
-        self._left_out_views = {item.name for item in objects.views.left_out}
+        self._view_needs = {item.subject: item for item in objects.views.needed}
+        self._named = {(item.kind, item.name) for item in objects.unseen}
         # A type that a table or a composite type is has its name from pg_class.
         self._made: set[tuple[str, str]] = set()
         self._made_late: set[tuple[str, str]] = set()
+        #: Extended statistics that are made, and when.
+        self._statistics: dict[Subject, Phase] = {}
         #: Tables with parents or children.
         self.family: set[tuple[str, str]] = set()
         self._moved_checks: set[tuple[str, ...]] = set()
-        _check_tables(objects, self._tables)
+        #: On constraints of domains: older versions of pg_dump print them before the constraints.
+        self.late_comments: list[Tree] = []
+        if objects.cut_off:
+            raise SchemaError(
+                f"replicated tables need {', '.join(objects.cut_off)}, which the patterns leave out"
+                " or which cannot be replicated"
+            )
 
     def take_before(self, tree: Tree) -> None:
         """Sort a statement of the section before the data."""
         kind, statement = statement_of(tree)
         subject = subject_of(tree)
+        if kind == "CommentStmt" and statement.objtype == _OBJECT.OBJECT_DOMCONSTRAINT:
+            self.late_comments.append(tree)
+            return
         if self._take_view(tree, kind, subject) or self._leave_out(kind, statement, subject):
             return
         if kind == "CommentStmt":
-            if subject is not None and tuple(texts(statement.object.list.items)) in (
-                self._moved_checks
-            ):
-                self._add_step("property", subject, self._remap(tree, subject))
-            elif self._is_wanted(subject) or statement.objtype == _OBJECT.OBJECT_SCHEMA:
-                self._keep_before(tree, subject)
+            self._take_early_comment(tree, statement, subject)
         elif subject is None:
-            raise SchemaError(f"pgrepl does not know what to do with a {kind}")
+            raise _unknown(kind)
         elif self._is_wanted(subject):
+            if kind == "AlterTableStmt" and not self._has_partition(statement):
+                return
             if kind == "CreateStmt" and (subject.schema, subject.name) not in self.family:
                 tree = self._move_checks(tree, subject)
             self._keep_before(tree, subject)
         elif kind.startswith(("Create", "Define", "Composite")):
             what = _KINDS.get(subject.catalog, subject.catalog.removeprefix("pg_"))
             self.plan.left_out.append(LeftOut(what, str(subject), _NOT_NEEDED))
+
+    def _take_early_comment(self, tree: Tree, statement: Tree, subject: Subject | None) -> None:
+        names = tuple(texts(statement.object.list.items))
+        if subject is not None and names in self._moved_checks:
+            self._add_step("property", subject, self._remap(tree, subject))
+        elif self._is_wanted(subject) or statement.objtype == _OBJECT.OBJECT_SCHEMA:
+            self._keep_before(tree, subject)
+        elif subject is None:
+            self.plan.left_out += left_out_comment(statement)
+
+    def _has_partition(self, statement: Tree) -> bool:
+        """Whether the copy has the table that is attached, if one is: a foreign table is not."""
+        command = statement.cmds[0].alter_table_cmd
+        if command.subtype != _AT.AT_AttachPartition:
+            return True
+        child = _definition(command).partition_cmd.name
+        return self._is_wanted(Subject("pg_class", child.schemaname, child.relname))
 
     def _move_checks(self, tree: Tree, subject: Subject) -> Tree:
         rest, checks = take_checks(tree)
@@ -150,13 +172,15 @@ class _Sifter:
         if self._take_view(tree, kind, subject) or self._leave_out(kind, statement, subject):
             return
         handlers: Mapping[str, Callable[[Tree, Tree, Subject], None]] = {
+            "AlterDomainStmt": self._take_domain,
+            "AlterStatsStmt": self._take_of_statistics,
             "AlterTableStmt": self._take_alter,
             "CommentStmt": self._take_comment,
-            "CreateStatsStmt": self._take_property,
+            "CreateStatsStmt": self._take_statistics,
             "IndexStmt": self._take_index,
         }
         if kind not in handlers:
-            raise SchemaError(f"pgrepl does not know what to do with a {kind}")
+            raise _unknown(kind)
         if subject is not None:
             handlers[kind](tree, statement, subject)
         elif kind == "CommentStmt":
@@ -182,6 +206,8 @@ class _Sifter:
             if not self._is_index_wanted(statement, subject):
                 return True
             self._made_late.add((subject.schema, statement.idxname))
+        elif kind == "CreateStatsStmt":
+            self._statistics[statistics_of(statement_of(tree)[1])] = "view"
         self._add_step("view", subject, self._remap(tree, subject))
         if kind == "CreateTableAsStmt" and view.is_populated:
             name = Identifier(self._names.target_schema(view.schema), view.name)
@@ -192,21 +218,16 @@ class _Sifter:
     def _leave_out(self, kind: str, statement: Tree, subject: Subject | None) -> bool:
         if kind in _IGNORED:
             return True
-        if kind in LEFT_OUT:
-            what, reason = LEFT_OUT[kind]
-            name = left_out_name(kind, statement, subject)
-            # Views that the patterns take in are named already.
-            if kind not in _VIEWS or name not in self._left_out_views:
-                self.plan.left_out.append(LeftOut(what, name, reason))
+        item = left_out_of(kind, statement, subject)
+        if item is not None:
+            # What the patterns take in is named already.
+            if (item.kind, item.name) not in self._named:
+                self.plan.left_out.append(item)
             return True
         if kind == "AlterTableStmt":
-            command = statement.cmds[0].alter_table_cmd.subtype
-            if command in LEFT_OUT_COMMANDS:
-                what, reason = LEFT_OUT_COMMANDS[command]
-                self.plan.left_out.append(LeftOut(what, str(subject), reason))
-                return True
             # Triggers and rules are left out by name; how they fire goes with them.
-            return "Trig" in _AT.Name(command) or "Rule" in _AT.Name(command)
+            command = _AT.Name(statement.cmds[0].alter_table_cmd.subtype)
+            return "Trig" in command or "Rule" in command
         return False
 
     def _is_wanted(self, subject: Subject | None) -> bool:
@@ -245,9 +266,8 @@ class _Sifter:
         self.plan.steps.append(Step(phase, subject.schema, subject.name, sql))
 
     def _take_index(self, tree: Tree, statement: Tree, subject: Subject) -> None:
-        if (subject.schema, subject.name) not in self._tables:
-            return
-        if self._is_index_wanted(statement, subject):
+        is_ours = (subject.schema, subject.name) in self._tables
+        if is_ours and self._is_index_wanted(statement, subject):
             self._made.add((subject.schema, statement.idxname))
             self._add_step("key", subject, self._remap(tree, subject))
 
@@ -263,12 +283,33 @@ class _Sifter:
         if (subject.schema, subject.name) in self._tables:
             self._add_step("property", subject, self._remap(tree, subject))
 
+    def _take_statistics(self, tree: Tree, statement: Tree, subject: Subject) -> None:
+        if (subject.schema, subject.name) in self._tables:
+            self._statistics[statistics_of(statement)] = "property"
+        self._take_property(tree, statement, subject)
+
+    def _take_of_statistics(self, tree: Tree, statement: Tree, subject: Subject) -> None:
+        del statement
+        if subject in self._statistics:
+            self._add_step(self._statistics[subject], subject, self._remap(tree, subject))
+
+    def _take_domain(self, tree: Tree, statement: Tree, subject: Subject) -> None:
+        """Take a check that is not valid: rows, and what keys compute of them, may break it."""
+        del statement
+        if self._is_wanted(subject):
+            self._add_step("property", subject, self._remap(tree, subject))
+
     def _take_comment(self, tree: Tree, statement: Tree, subject: Subject) -> None:
         if statement.objtype == _OBJECT.OBJECT_TABCONSTRAINT:
             names = texts(statement.object.list.items)
             if (names[0], names[2]) not in self._made:
                 return
-        self._take_property(tree, statement, subject)
+        if statement.objtype == _OBJECT.OBJECT_STATISTIC_EXT:
+            self._take_of_statistics(tree, statement, subject)
+        elif statement.objtype == _OBJECT.OBJECT_DOMCONSTRAINT:
+            self._take_domain(tree, statement, subject)
+        else:
+            self._take_property(tree, statement, subject)
 
     def _take_index_comment(self, tree: Tree, statement: Tree) -> None:
         names = texts(statement.object.list.items)
@@ -278,6 +319,8 @@ class _Sifter:
                 self._add_step("property", subject, self._remap(tree, subject))
             elif tuple(names) in self._made_late:
                 self._add_step("view", subject, self._remap(tree, subject))
+        else:
+            self.plan.left_out += left_out_comment(statement)
 
     def _take_alter(self, tree: Tree, statement: Tree, subject: Subject) -> None:
         command = statement.cmds[0].alter_table_cmd
@@ -306,15 +349,12 @@ class _Sifter:
             self._add_step("property", subject, self._remap(tree, subject))
 
     def _take_constraint(self, tree: Tree, constraint: Tree, subject: Subject) -> None:
-        name = (subject.schema, constraint.conname)
-        if constraint.contype in _INDEX_CONSTRAINTS:
-            self._made.add(name)
-            self._add_step("key", subject, self._remap(tree, subject))
-        elif constraint.contype == _CON.CONSTR_FOREIGN:
+        if constraint.contype == _CON.CONSTR_FOREIGN:
             self._take_foreign_key(tree, constraint, subject)
-        else:
-            self._made.add(name)
-            self._add_step("property", subject, self._remap(tree, subject))
+            return
+        self._made.add((subject.schema, constraint.conname))
+        phase: Phase = "key" if constraint.contype in _INDEX_CONSTRAINTS else "property"
+        self._add_step(phase, subject, self._remap(tree, subject))
 
     def _take_foreign_key(self, tree: Tree, constraint: Tree, subject: Subject) -> None:
         target = (constraint.pktable.schemaname, constraint.pktable.relname)
@@ -347,23 +387,14 @@ class _Sifter:
         self._add_step("validate", subject, validate.as_string())
 
 
+def _unknown(kind: str) -> SourceError:
+    return SourceError(
+        f"pgrepl does not know a statement of the source's schema: {kind}",
+        hint="Please report this with what pg_dump prints; until then, exclude the tables in the"
+        " schema where it stands in pgrepl.toml.",
+    )
+
+
 def _definition(command: Tree) -> Tree:
     # The field is called "def", which is a word of Python.
     return getattr(command, "def")
-
-
-def _check_tables(objects: SourceObjects, tables: Mapping[tuple[str, str], object]) -> None:
-    """Refuse a selection that cuts a table off from one that it cannot be without."""
-    cut: Sequence[str] = sorted(
-        f"{item.schema}.{item.name}"
-        for item in objects.needed
-        if item.catalog == "pg_class"
-        and item.extension is None
-        and item.relation_kind in ("r", "p", "f", "v", "m")
-        and (item.schema, item.name) not in tables
-    )
-    if cut:
-        raise SchemaError(
-            f"replicated tables need {', '.join(cut)}, which the patterns leave out or which"
-            " cannot be replicated"
-        )

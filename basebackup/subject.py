@@ -10,7 +10,7 @@ from postgast import pg_query_pb2
 from pgrepl.remap_nodes import texts
 from pgrepl.syntax import Tree
 
-__all__ = ["Subject", "function_arguments", "statement_of", "subject_of"]
+__all__ = ["Subject", "function_arguments", "statement_of", "statistics_of", "subject_of"]
 
 _OBJECT = pg_query_pb2.ObjectType
 
@@ -20,6 +20,7 @@ _CATALOGS = {
     _OBJECT.OBJECT_COLLATION: "pg_collation",
     _OBJECT.OBJECT_COLUMN: "pg_class",
     _OBJECT.OBJECT_DOMAIN: "pg_type",
+    _OBJECT.OBJECT_DOMCONSTRAINT: "pg_type",
     _OBJECT.OBJECT_FUNCTION: "pg_proc",
     _OBJECT.OBJECT_MATVIEW: "pg_class",
     _OBJECT.OBJECT_OPERATOR: "pg_operator",
@@ -27,6 +28,7 @@ _CATALOGS = {
     _OBJECT.OBJECT_OPFAMILY: "pg_opfamily",
     _OBJECT.OBJECT_PROCEDURE: "pg_proc",
     _OBJECT.OBJECT_SEQUENCE: "pg_class",
+    _OBJECT.OBJECT_STATISTIC_EXT: "pg_statistic_ext",
     _OBJECT.OBJECT_TABCONSTRAINT: "pg_class",
     _OBJECT.OBJECT_TABLE: "pg_class",
     _OBJECT.OBJECT_TSCONFIGURATION: "pg_ts_config",
@@ -37,6 +39,9 @@ _CATALOGS = {
     _OBJECT.OBJECT_VIEW: "pg_class",
 }
 _WITH_A_TABLE = frozenset({_OBJECT.OBJECT_COLUMN, _OBJECT.OBJECT_TABCONSTRAINT})
+# The access method comes first.
+_WITH_A_METHOD = frozenset({_OBJECT.OBJECT_OPCLASS, _OBJECT.OBJECT_OPFAMILY})
+_WITH_ARGUMENTS = frozenset({"pg_operator", "pg_proc"})
 _OUTPUT_ONLY = frozenset(
     {
         pg_query_pb2.FunctionParameterMode.FUNC_PARAM_OUT,
@@ -47,7 +52,7 @@ _OUTPUT_ONLY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An object by catalogue and name; a function also by the names of its arguments' types."""
+    """An object by catalogue and name; a function or operator also by its arguments' types."""
 
     catalog: str
     schema: str
@@ -56,7 +61,7 @@ class Subject:
 
     def __str__(self) -> str:
         """Return the name for messages."""
-        arguments = f"({', '.join(self.arguments)})" if self.catalog == "pg_proc" else ""
+        arguments = f"({', '.join(self.arguments)})" if self.catalog in _WITH_ARGUMENTS else ""
         return f"{self.schema}.{self.name}{arguments}"
 
 
@@ -92,7 +97,9 @@ _RELATIONS = {
 }
 
 _NAMED = {
+    "AlterDomainStmt": ("pg_type", "type_name"),
     "AlterOpFamilyStmt": ("pg_opfamily", "opfamilyname"),
+    "AlterStatsStmt": ("pg_statistic_ext", "defnames"),
     "AlterTSConfigurationStmt": ("pg_ts_config", "cfgname"),
     "AlterTypeStmt": ("pg_type", "type_name"),
     "CreateConversionStmt": ("pg_conversion", "conversion_name"),
@@ -112,6 +119,12 @@ def function_arguments(statement: Tree) -> tuple[str, ...]:
         for parameter in parameters
         if parameter.mode not in _OUTPUT_ONLY
     )
+
+
+def statistics_of(statement: Tree) -> Subject:
+    """Return what CREATE STATISTICS makes; ``subject_of`` returns the table."""
+    schema, name = texts(statement.defnames)
+    return Subject("pg_statistic_ext", schema, name)
 
 
 def _type_name(node: Tree) -> str:
@@ -136,6 +149,10 @@ def _defined(statement: Tree) -> Subject | None:
     if catalog == "pg_proc" and statement.args and statement.args[0].HasField("list"):
         parameters = [node.function_parameter for node in statement.args[0].list.items]
         arguments = tuple(_type_name(parameter.arg_type) for parameter in parameters)
+    elif catalog == "pg_operator":
+        options = {node.def_elem.defname: node.def_elem.arg for node in statement.definition}
+        sides = [options[side] for side in ("leftarg", "rightarg") if side in options]
+        arguments = tuple(_type_name(side.type_name) for side in sides)
     return _named(catalog, texts(statement.defnames), arguments)
 
 
@@ -145,12 +162,20 @@ def _commented(statement: Tree) -> Subject | None:
     if catalog is None:
         return None
     if node.HasField("object_with_args"):
-        arguments = tuple(_type_name(a.type_name) for a in node.object_with_args.objargs)
+        # An operator with one argument has NONE in the other's place.
+        given = [a.type_name for a in node.object_with_args.objargs if a.HasField("type_name")]
+        arguments = tuple(_type_name(type_name) for type_name in given)
         return _named(catalog, texts(node.object_with_args.objname), arguments)
     if node.HasField("type_name"):
         return _named(catalog, texts(node.type_name.names))
+    if statement.objtype == _OBJECT.OBJECT_DOMCONSTRAINT:
+        return _named(catalog, texts(node.list.items[0].type_name.names))
     names = texts(node.list.items)
-    return _named(catalog, names[:2] if statement.objtype in _WITH_A_TABLE else names)
+    if statement.objtype in _WITH_A_TABLE:
+        names = names[:2]
+    elif statement.objtype in _WITH_A_METHOD:
+        names = names[1:]
+    return _named(catalog, names)
 
 
 _OTHERS: Mapping[str, Callable[[Tree], Subject | None]] = {

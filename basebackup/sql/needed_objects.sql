@@ -38,6 +38,13 @@ needed (classid, objid, is_evaluated) as (
               and d.refobjid = n.objid and d.classid = 'pg_constraint'::regclass
               and d.deptype = 'a'
             union all
+           -- the operators and functions of an operator class or family
+           select d.classid, d.objid
+             from pg_depend d
+            where n.classid in ('pg_opclass'::regclass, 'pg_opfamily'::regclass)
+              and d.refclassid = n.classid and d.refobjid = n.objid
+              and d.classid in ('pg_amop'::regclass, 'pg_amproc'::regclass)
+            union all
            -- the index behind a constraint
            select d.classid, d.objid
              from pg_depend d
@@ -60,7 +67,9 @@ select o.classid::regclass::text                                as catalog,
        coalesce(p.proname::text, opr.oprname::text, c.relname::text, t.typname::text,
                 (parse_ident(i.name, false))[1])                     as name,
        array(select case when e.oid is null then y.typname::text else e.typname || '[]' end
-               from unnest(p.proargtypes::oid[]) with ordinality as a (type, position)
+               -- the one side that a prefix operator has not is 0, which is no type
+               from unnest(coalesce(p.proargtypes::oid[], array[opr.oprleft, opr.oprright]))
+                    with ordinality as a (type, position)
                join pg_type y on y.oid = a.type
                left join pg_type e on e.oid = y.typelem and y.typcategory = 'A'
               order by a.position)                              as arguments,

@@ -16,7 +16,7 @@ create function kit.is_positive(n numeric) returns boolean language sql immutabl
     as 'select n > 0';
 create function kit.is_positive(n text) returns boolean language sql immutable
     as 'select length(n) > 0';
-create domain shop.positive as numeric default 1 check (kit.is_positive(value));
+create domain shop.positive as numeric default 1 constraint above_zero check (kit.is_positive(value));
 create domain shop.email as public.citext check (value ~ '@') not null;
 create sequence shop.loose_number start 1000 increment 5;
 create function shop.next_code(prefix text default 'C') returns text language plpgsql volatile as $$
@@ -30,6 +30,7 @@ create function shop.searching(n integer) returns integer language sql immutable
     set search_path = shop, public as 'select n + 1';
 create function shop.unused(n kit.only_for_function) returns text language sql as 'select 1::text';
 create operator shop.=== (leftarg = integer, rightarg = integer, procedure = int4eq);
+comment on operator shop.===(integer, integer) is 'the same';
 
 create table shop.everything (
     id              bigint generated always as identity,
@@ -97,6 +98,9 @@ comment on constraint everything_pkey on shop.everything is 'the key';
 comment on index shop.everything_plain is 'left out with its index';
 comment on type shop.mood is 'moods';
 comment on domain shop.positive is 'above zero';
+comment on constraint above_zero on domain shop.positive is 'not even zero';
+comment on statistics shop.everything_stats is 'small and whole';
+alter statistics shop.everything_stats set statistics 50;
 comment on function kit.is_positive(numeric) is 'above zero';
 comment on schema shop is 'the shop';
 
@@ -108,7 +112,8 @@ create table shop.plain (
     j json, jb jsonb, day date, clock time, clock_zone timetz, moment timestamp,
     moment_zone timestamptz(3), span interval, net inet, block cidr, mac macaddr, m shop.mood,
     texts text[], numbers numeric[], moments timestamptz[]);
-create table shop.serials (id serial primary key, big bigserial, n integer default nextval('shop.loose_number'));
+create table shop.serials (id serial primary key, big bigserial, n integer default nextval('shop.loose_number'),
+    check (n operator(shop.===) n));
 create table shop.empty_columns ();
 create table shop.nothing_but_generated (twice integer generated always as (2) stored);
 alter table shop.empty_columns replica identity full;

@@ -40,7 +40,9 @@ select 'type', t.oid::regtype::text,
                  case when t.typtype = 'd' then format_type(t.typbasetype, t.typtypmod) end,
                  (select string_agg(e.enumlabel, ',' order by e.enumsortorder)
                     from pg_enum e where e.enumtypid = t.oid),
-                 (select string_agg(pg_get_constraintdef(k.oid), ',' order by k.conname)
+                 (select string_agg(concat_ws(' ', pg_get_constraintdef(k.oid),
+                                      obj_description(k.oid, 'pg_constraint')),
+                            ',' order by k.conname)
                     from pg_constraint k where k.contypid = t.oid),
                  obj_description(t.oid, 'pg_type'))
   from pg_type t join pg_namespace n on n.oid = t.typnamespace
@@ -54,7 +56,13 @@ select 'function', p.oid::regprocedure::text,
  where n.nspname = any (%(schemas)s) and p.prokind = 'f'
    and p.proname in ('twice', 'searching', 'next_code')
 union all
-select 'statistics', format('%s.%s', n.nspname, x.stxname), pg_get_statisticsobjdef(x.oid)
+select 'operator comment', o.oid::regoperator::text, obj_description(o.oid, 'pg_operator')
+  from pg_operator o join pg_namespace n on n.oid = o.oprnamespace
+ where n.nspname = any (%(schemas)s) and obj_description(o.oid, 'pg_operator') is not null
+union all
+select 'statistics', format('%s.%s', n.nspname, x.stxname),
+       concat_ws(' ', pg_get_statisticsobjdef(x.oid), x.stxstattarget,
+                 obj_description(x.oid, 'pg_statistic_ext'))
   from pg_statistic_ext x join pg_namespace n on n.oid = x.stxnamespace
  where n.nspname = any (%(schemas)s)
  order by 1, 2, 3
