@@ -10,7 +10,8 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.basebackup.dump import read_dump
 from pgrepl.basebackup.objects import SourceObjects, read_objects
 from pgrepl.basebackup.report import CopyOptions
-from pgrepl.basebackup.sift import SchemaError, SchemaPlan, sift
+from pgrepl.basebackup.schema_errors import SchemaError
+from pgrepl.basebackup.sift import SchemaPlan, sift
 from pgrepl.config import SourceConfig
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import ConfigError, SourceError, TargetError
@@ -143,7 +144,4 @@ def plan_schema(
     try:
         return sift(dump, objects, names, with_all_indexes=options.with_all_indexes)
     except SchemaError as exc:
-        raise SourceError(
-            f"{source.endpoint}: {exc}",
-            hint="Include what is missing, or exclude the tables that need it, in pgrepl.toml.",
-        ) from exc
+        raise SourceError(f"{source.endpoint}: {exc}", hint=exc.hint) from exc

@@ -18,13 +18,13 @@ from pgrepl.basebackup.dump import Dump
 from pgrepl.basebackup.left_out import LEFT_OUT, left_out_comment, left_out_of
 from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.objects import SourceObjects
+from pgrepl.basebackup.schema_errors import SchemaError, UnknownStatementError
 from pgrepl.basebackup.subject import Subject, statement_of, statistics_of, subject_of
-from pgrepl.errors import SourceError
 from pgrepl.remap import RemapError, SchemaMap, remap
 from pgrepl.remap_nodes import texts
 from pgrepl.syntax import Tree
 
-__all__ = ["PHASES", "ROW_PHASES", "Phase", "SchemaError", "SchemaPlan", "Step", "sift"]
+__all__ = ["PHASES", "ROW_PHASES", "Phase", "SchemaPlan", "Step", "sift"]
 
 #: In this order, each finished before the next begins.
 Phase = Literal["key", "attach", "property", "foreign_key", "validate", "valid_foreign_key", "view"]
@@ -41,10 +41,6 @@ _IGNORED = frozenset({"VariableSetStmt", "SelectStmt", "CreateSchemaStmt"})
 _VIEWS = frozenset({"CreateTableAsStmt", "ViewStmt"})
 _NOT_NEEDED = "no replicated table needs it"
 _KINDS = {"pg_proc": "function", "pg_type": "type", "pg_class": "sequence or table"}
-
-
-class SchemaError(ValueError):
-    """The source's schema cannot be made on the target as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +74,6 @@ def sift(
     ------
     SchemaError
         naming the statement that cannot be made to work on the target.
-    SourceError
-        when a statement is of no known kind.
 
     """
     sifter = _Sifter(objects, names, with_all_indexes=with_all_indexes)
@@ -387,12 +381,8 @@ class _Sifter:
         self._add_step("validate", subject, validate.as_string())
 
 
-def _unknown(kind: str) -> SourceError:
-    return SourceError(
-        f"pgrepl does not know a statement of the source's schema: {kind}",
-        hint="Please report this with what pg_dump prints; until then, exclude the tables in the"
-        " schema where it stands in pgrepl.toml.",
-    )
+def _unknown(kind: str) -> UnknownStatementError:
+    return UnknownStatementError(f"pgrepl does not know a statement of the source's schema: {kind}")
 
 
 def _definition(command: Tree) -> Tree:
