@@ -17,7 +17,6 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.basebackup.lanes import run_lanes
 from pgrepl.basebackup.sift import Phase
 from pgrepl.basebackup.state import PendingStep, read_steps
-from pgrepl.catalogue import SourceTable
 from pgrepl.dsn import Endpoint
 from pgrepl.failpoint import reach
 from pgrepl.naming import shown_name
@@ -167,13 +166,29 @@ def _set_values(
 
 
 def analyze(
-    endpoint: Endpoint, tables: Iterable[SourceTable], schemas: Mapping[str, str], jobs: int
+    connection: Connection,
+    endpoint: Endpoint,
+    tables: Iterable[tuple[str, str]],
+    schemas: Mapping[str, str],
+    jobs: int,
 ) -> None:
-    """Collect statistics; ANALYZE of a partitioned table takes in its partitions."""
-    roots = {(table.root_schema, table.root_name) for table in tables}
+    """Collect statistics; ANALYZE of a partitioned table takes in its partitions.
 
-    def run(connection: Connection, root: tuple[str, str]) -> None:
-        with translated(endpoint, f"cannot analyze the copy of {root[0]}.{root[1]}"):
-            connection.execute(SQL("analyze {}").format(Identifier(schemas[root[0]], root[1])))
+    Which table is a partition of which, the target knows: the source may have changed that since.
+    """
+    keys = [(schemas[schema], name) for schema, name in tables]
+    with translated(endpoint, "cannot read the catalogue"):
+        roots: list[tuple[str, str]] = connection.execute(
+            load_query("pgrepl.basebackup", "copied_roots"),
+            {
+                "schemas": [schema for schema, _ in keys],
+                "names": [name for _, name in keys],
+                "ours": list(schemas.values()),
+            },
+        ).fetchall()
 
-    run_lanes(endpoint, sorted(roots), run, jobs)
+    def run(session: Connection, root: tuple[str, str]) -> None:
+        with translated(endpoint, f"cannot analyze {root[0]}.{root[1]}"):
+            session.execute(SQL("analyze {}").format(Identifier(*root)))
+
+    run_lanes(endpoint, roots, run, jobs)

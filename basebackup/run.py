@@ -273,8 +273,7 @@ class _Run:
         self.watcher.begin("sequences")
         finish.copy_sequences(self.origin, self.source.endpoint, self.target, endpoint, schemas)
         self.watcher.begin("statistics")
-        present = self._tables(self.origin, {table.key for table in tables})
-        finish.analyze(endpoint, present, schemas, jobs)
+        finish.analyze(self.target, endpoint, [table.key for table in tables], schemas, jobs)
         reach("basebackup.before_origin")
         with translated(endpoint, "cannot set the origin"):
             self._set_origin(source_id, slot)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 
+import pytest
+
 from tests.support.copying import Recorder, copy, state_of
+from tests.support.replaying import checksums
 
 
 def values_of(database, schema):
@@ -59,3 +62,30 @@ def test_many_sequences_are_set_a_few_at_a_time(source, target, monkeypatch):
         source.execute(f'create sequence "S{number}"', f"select setval('\"S{number}\"', {number})")
     copy(target, source)
     assert values_of(target, f"{source.name}_public") == {f"S{n}": n for n in range(1, 6)}
+
+
+@pytest.mark.parametrize("schema", ["public", "late"])
+def test_table_that_became_a_partition_of_a_new_one_is_analyzed(source, target, schema):
+    source.execute(
+        "create table t (id int primary key)",
+        "create table p (id int primary key) partition by range (id)",
+        "create table p_1 partition of p for values from (1) to (100)",
+        "insert into t select generate_series(1, 99)",
+        "insert into p select generate_series(1, 99)",
+    )
+
+    def attach() -> None:
+        source.execute(
+            f"create schema if not exists {schema}",
+            f"create table {schema}.newroot (id int primary key) partition by range (id)",
+            f"alter table {schema}.newroot attach partition t for values from (1) to (100)",
+        )
+
+    copy(target, source, Recorder({"sequences": attach}))
+    assert state_of(target, source) == "streaming"
+    copied = f"{source.name}_public"
+    analyzed = target.rows(
+        f"select distinct tablename from pg_stats where schemaname = '{copied}' order by 1"
+    )
+    assert analyzed == [("p",), ("p_1",), ("t",)]
+    assert checksums(target, copied)["t"] == checksums(source, "public")["t"]
