@@ -18,7 +18,7 @@ import psycopg
 from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.basebackup import finish, state
 from pgrepl.basebackup.copying import RowCopy
-from pgrepl.basebackup.discard import discard
+from pgrepl.basebackup.discard import check_removable, discard
 from pgrepl.basebackup.identity import check_same, check_unchanged
 from pgrepl.basebackup.job import Crew
 from pgrepl.basebackup.prepare import check_target, plan_schema, prepare
@@ -112,6 +112,7 @@ class _Run:
     def _record(self, row: SourceRow | None, identity: Identity) -> int:
         """Write down that something of the source will exist, and remove what half exists."""
         if row is not None:
+            check_removable(self.target, self.config.target.endpoint, row.source_id)
             state.forget(self.target, row.source_id)
             drop_slot(self.origin, self.source.endpoint, row.slot)
             return row.source_id

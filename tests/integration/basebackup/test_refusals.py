@@ -197,6 +197,22 @@ def pretend_interrupted(source, target) -> None:
     target.execute("update replication.source set state = 'copying', consistent_point = '0/1'")
 
 
+@pytest.mark.parametrize("options", [{}, {"is_restart": True}], ids=["plain", "restart"])
+def test_schema_that_is_made_anew_spares_what_others_built_there(source, target, options):
+    make_tables(source)
+    copy(target, source, is_schema_only=True)
+    schema = f"{source.name}_app"
+    target.execute(f"create view mine as select * from {schema}.accounts")
+    with pytest.raises(TargetError, match=r"depend on it: public\.mine"):
+        copy(target, source, is_schema_only=True, **options)
+    target.execute("drop view mine", f"create table {schema}.notes (id int primary key)")
+    with pytest.raises(TargetError, match=rf"that are not replicated: {schema}\.notes"):
+        copy(target, source, is_schema_only=True, **options)
+    assert target.value(f"select count(*) from {schema}.notes") == 0
+    target.execute(f"drop table {schema}.notes")
+    assert copy(target, source, is_schema_only=True, **options).outcome == "schema made"
+
+
 def test_schema_only_makes_the_schema_without_slot_or_rows(source, target):
     make_tables(source)
     report = copy(target, source, is_schema_only=True)
