@@ -1,10 +1,10 @@
-"""Remove everything of a copy, for ``--restart``."""
+"""Remove everything of a copy, and nothing that others made."""
 
 from __future__ import annotations
 
 from pgrepl.basebackup import state
 from pgrepl.config import SourceConfig
-from pgrepl.dependents import find_dependents
+from pgrepl.dependents import find_dependents, find_strangers
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import TargetError
 from pgrepl.failpoint import reach
@@ -13,7 +13,7 @@ from pgrepl.slot import drop_slot
 from pgrepl.source_state import SourceRow, read_target_schemas
 from pgrepl.sqlstate import translated
 
-__all__ = ["discard"]
+__all__ = ["check_removable", "discard"]
 
 
 def discard(
@@ -30,17 +30,11 @@ def discard(
     Raises
     ------
     TargetError
-        when somebody built on the copy, or a receiver uses the origin.
+        when somebody built on the copy or in its schemas, or a receiver uses the origin.
 
     """
-    schemas = list(read_target_schemas(target, row.source_id).values())
     with translated(endpoint, "cannot remove the copy"):
-        dependents = find_dependents(target, schemas)
-        if dependents:
-            raise TargetError(
-                f"{endpoint}: objects outside the copy depend on it: {', '.join(dependents[:5])}",
-                hint="Drop them first; pgrepl removes only what it made.",
-            )
+        check_removable(target, endpoint, row.source_id)
         # Fails while a receiver uses it, before anything is gone.
         target.execute(
             "select pg_replication_origin_drop(roname) from pg_replication_origin"
@@ -51,3 +45,27 @@ def discard(
         reach("basebackup.discarded")
         drop_slot(origin, source.endpoint, row.slot)
         target.execute("delete from replication.source where source_id = %s", (row.source_id,))
+
+
+def check_removable(target: Connection, endpoint: Endpoint, source_id: int) -> None:
+    """Refuse to drop a source's schemas when more than the copy would go with them.
+
+    Raises
+    ------
+    TargetError
+        naming what others made.
+
+    """
+    dependents = find_dependents(target, list(read_target_schemas(target, source_id).values()))
+    if dependents:
+        raise TargetError(
+            f"{endpoint}: objects outside the copy depend on it: {', '.join(dependents[:5])}",
+            hint="Drop them first; pgrepl removes only what it made.",
+        )
+    strangers = find_strangers(target, source_id)
+    if strangers:
+        raise TargetError(
+            f"{endpoint}: schemas of the copy hold tables that are not replicated:"
+            f" {', '.join(strangers[:5])}",
+            hint="Move them to another schema or drop them; pgrepl removes only what it made.",
+        )

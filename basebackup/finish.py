@@ -6,23 +6,36 @@ transaction with its row in ``replication.copy_step``: interrupted, the next run
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 
+from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.basebackup.lanes import run_lanes
 from pgrepl.basebackup.sift import Phase
 from pgrepl.basebackup.state import PendingStep, read_steps
-from pgrepl.catalogue import SourceTable
 from pgrepl.dsn import Endpoint
 from pgrepl.failpoint import reach
+from pgrepl.naming import shown_name
 from pgrepl.postgres import Connection, connect
+from pgrepl.queries import load_query
 from pgrepl.sqlstate import translated
 
 __all__ = ["analyze", "copy_sequences", "run_steps"]
 
+logger = logging.getLogger(__name__)
+
 _STAGE = "basebackup"
+
+#: Each is locked until its query ends, on either side; the lock table of a server has at least
+#: 6,400 places for all sessions together by default.
+_SEQUENCES_AT_ONCE = 500
+
+#: What a sequence holds, and whether it was drawn from: "last_value" and "is_called".
+_Value = tuple[int, bool]
 
 
 def run_steps(endpoint: Endpoint, source_id: int, phases: Iterable[Phase], jobs: int) -> None:
@@ -74,37 +87,108 @@ def copy_sequences(
     target: Connection,
     target_endpoint: Endpoint,
     schemas: Mapping[str, str],
-) -> int:
-    """Give every sequence of the copy the value that the source's has now."""
+) -> None:
+    """Give every sequence of the copy the value that the source's has now.
+
+    The source may have dropped or altered some since. Those stay as they are: what replay applies
+    later, and its housekeeping, sees to them.
+    """
     with translated(target_endpoint, "cannot read the sequences"):
-        found = target.execute(
-            "select n.nspname, c.relname from pg_class c join pg_namespace n"
-            " on n.oid = c.relnamespace where c.relkind = 'S' and n.nspname = any (%s)",
+        found: list[tuple[str, str]] = target.execute(
+            "select n.nspname::text, c.relname::text from pg_class c join pg_namespace n"
+            " on n.oid = c.relnamespace where c.relkind = 'S' and n.nspname = any (%s)"
+            " order by 1, 2",
             (list(schemas.values()),),
         ).fetchall()
     names = {target_schema: schema for schema, target_schema in schemas.items()}
-    for target_schema, name in found:
-        sequence = Identifier(names[target_schema], name)
-        with translated(source_endpoint, f"cannot read sequence {names[target_schema]}.{name}"):
-            ((value, is_called),) = source.execute(
-                SQL("select last_value, is_called from {}").format(sequence)
-            ).fetchall()
-        with translated(target_endpoint, f"cannot set sequence {target_schema}.{name}"):
-            target.execute(
-                "select setval(%s::regclass, %s, %s)",
-                (Identifier(target_schema, name).as_string(), value, is_called),
-            )
-    return len(found)
+    gone: list[str] = []
+    refused: list[str] = []
+    for first in range(0, len(found), _SEQUENCES_AT_ONCE):
+        # By their names on the source.
+        some = {
+            (names[schema], name): (schema, name)
+            for schema, name in found[first : first + _SEQUENCES_AT_ONCE]
+        }
+        values = _read_values(source, source_endpoint, some)
+        with translated(target_endpoint, "cannot set the sequences"):
+            done = _set_values(target, {some[key]: value for key, value in values.items()})
+        gone += [shown_name(*key) for key in some if key not in values]
+        refused += [shown_name(*key) for key in values if some[key] not in done]
+    if gone:
+        logger.warning("sequences that the source dropped stay: %s", ", ".join(gone))
+    if refused:
+        logger.warning(
+            "sequences whose values are outside their limits here stay: %s", ", ".join(refused)
+        )
+
+
+def _read_values(
+    source: Connection, endpoint: Endpoint, keys: Collection[tuple[str, str]]
+) -> Mapping[tuple[str, str], _Value]:
+    """Return the values of those sequences that still exist."""
+    with translated(endpoint, "cannot read the sequences"):
+        rows = source.execute(
+            "select s.schemaname::text, s.sequencename::text, s.last_value"
+            " from unnest(%s::text[], %s::text[]) as w (schema_name, sequence_name)"
+            " join pg_sequences s on (s.schemaname, s.sequencename) = (schema_name, sequence_name)",
+            ([schema for schema, _ in keys], [name for _, name in keys]),
+        ).fetchall()
+    values: dict[tuple[str, str], _Value] = {}
+    for schema, name, last_value in rows:
+        if last_value is not None:
+            values[schema, name] = last_value, True
+            continue
+        # Never drawn from, or not for this role to use: only the sequence itself can tell.
+        query = SQL("select last_value, is_called from {}").format(Identifier(schema, name))
+        with (
+            translated(endpoint, f"cannot read sequence {schema}.{name}"),
+            suppress(errors.UndefinedTable),
+        ):
+            ((value, is_called),) = source.execute(query).fetchall()
+            values[schema, name] = value, is_called
+    return values
+
+
+def _set_values(
+    target: Connection, values: Mapping[tuple[str, str], _Value]
+) -> Collection[tuple[str, str]]:
+    """Set sequences of the target, and return those that can have such a value."""
+    done = target.execute(
+        load_query("pgrepl.basebackup", "set_sequences"),
+        {
+            "schemas": [schema for schema, _ in values],
+            "sequences": [name for _, name in values],
+            "values": [value for value, _ in values.values()],
+            "called": [is_called for _, is_called in values.values()],
+        },
+    ).fetchall()
+    return {(schema, name) for schema, name, _ in done}
 
 
 def analyze(
-    endpoint: Endpoint, tables: Iterable[SourceTable], schemas: Mapping[str, str], jobs: int
+    connection: Connection,
+    endpoint: Endpoint,
+    tables: Iterable[tuple[str, str]],
+    schemas: Mapping[str, str],
+    jobs: int,
 ) -> None:
-    """Collect statistics; ANALYZE of a partitioned table takes in its partitions."""
-    roots = {(table.root_schema, table.root_name) for table in tables}
+    """Collect statistics; ANALYZE of a partitioned table takes in its partitions.
 
-    def run(connection: Connection, root: tuple[str, str]) -> None:
-        with translated(endpoint, f"cannot analyze the copy of {root[0]}.{root[1]}"):
-            connection.execute(SQL("analyze {}").format(Identifier(schemas[root[0]], root[1])))
+    Which table is a partition of which, the target knows: the source may have changed that since.
+    """
+    keys = [(schemas[schema], name) for schema, name in tables]
+    with translated(endpoint, "cannot read the catalogue"):
+        roots: list[tuple[str, str]] = connection.execute(
+            load_query("pgrepl.basebackup", "copied_roots"),
+            {
+                "schemas": [schema for schema, _ in keys],
+                "names": [name for _, name in keys],
+                "ours": list(schemas.values()),
+            },
+        ).fetchall()
 
-    run_lanes(endpoint, sorted(roots), run, jobs)
+    def run(session: Connection, root: tuple[str, str]) -> None:
+        with translated(endpoint, f"cannot analyze {root[0]}.{root[1]}"):
+            session.execute(SQL("analyze {}").format(Identifier(*root)))
+
+    run_lanes(endpoint, roots, run, jobs)

@@ -1,16 +1,20 @@
-"""Whether a source still is the one whose copy began."""
+"""Whether a source, and what is asked of it, still are those with which the copy began."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
+from pgrepl.basebackup.report import CopyOptions
 from pgrepl.config import SourceConfig
 from pgrepl.dsn import Endpoint
-from pgrepl.errors import ConfigError, SourceError
+from pgrepl.errors import ConfigError, SourceError, UsageError
 from pgrepl.identity import Identity
 from pgrepl.source_state import SourceRow
 
-__all__ = ["check_same", "check_unchanged"]
+__all__ = ["check_options", "check_same", "check_unchanged"]
+
+logger = logging.getLogger(__name__)
 
 
 def check_same(source: SourceConfig, row: SourceRow, identity: Identity) -> None:
@@ -54,4 +58,33 @@ def check_unchanged(
         raise SourceError(
             f"{endpoint}: tables changed since the copy began: {', '.join(changed[:5])}",
             hint="Begin anew with --restart.",
+        )
+
+
+def check_options(
+    name: str, options: CopyOptions, began_with: Mapping[str, object] | None, *, is_done: bool
+) -> None:
+    """Refuse options that a copy which exists, whole or in part, cannot follow any more.
+
+    Raises
+    ------
+    UsageError
+        naming them.
+
+    """
+    what = f'the copy of source "{name}" {"was made" if is_done else "began"}'
+    given = options.given()
+    if given and began_with is None:
+        logger.warning("%s already: options that say what to copy have no effect", what)
+    different = [
+        f"--{option}"
+        for option, value in given.items()
+        if began_with is not None and value != began_with[option]
+    ]
+    if options.is_schema_only:
+        different.append("--schema-only")
+    if different:
+        raise UsageError(
+            f"{what} with other options than {', '.join(different)}",
+            hint="Leave that out, or begin anew with --restart.",
         )

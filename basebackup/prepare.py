@@ -42,7 +42,7 @@ def prepare(connection: Connection, source: SourceConfig, options: CopyOptions) 
     """
     with translated(source.endpoint, "cannot read the catalogue"):
         objects = read_objects(
-            connection, source.selection, options.tables, with_views=options.with_views
+            connection, source.selection, options.selection, with_views=options.with_views
         )
         ((dbname,),) = connection.execute("select current_database()").fetchall()
     if not objects.tables:
@@ -142,6 +142,6 @@ def plan_schema(
     )
     names = SchemaMap(preparation.schemas, objects.member_schemas(extensions))
     try:
-        return sift(dump, objects, names, with_all_indexes=options.with_all_indexes)
+        return sift(dump, objects, names, with_all_indexes=bool(options.with_all_indexes))
     except SchemaError as exc:
         raise SourceError(f"{source.endpoint}: {exc}", hint=exc.hint) from exc

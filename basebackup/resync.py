@@ -122,8 +122,8 @@ def resync_tables(
                 run.copy(keeper, tables, crew, watcher)
             reach("resync.copied")
             watcher.begin("statistics")
-            finish.analyze(endpoint, tables, run.schemas, crew.jobs)
             keys = {table.key for table in tables}
+            finish.analyze(target, endpoint, keys, run.schemas, crew.jobs)
             copied = [
                 table
                 for table in state.read_progress(target, row.source_id)

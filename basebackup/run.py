@@ -18,8 +18,8 @@ import psycopg
 from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.basebackup import finish, state
 from pgrepl.basebackup.copying import RowCopy
-from pgrepl.basebackup.discard import discard
-from pgrepl.basebackup.identity import check_same, check_unchanged
+from pgrepl.basebackup.discard import check_removable, discard
+from pgrepl.basebackup.identity import check_options, check_same, check_unchanged
 from pgrepl.basebackup.job import Crew
 from pgrepl.basebackup.prepare import check_target, plan_schema, prepare
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
@@ -97,10 +97,12 @@ class _Run:
             row = None
         if row is not None:
             check_same(self.source, row, identity)
+            self._check_options(row)
             if row.state == "streaming":
                 return self._report(row.source_id, "already copied", begin)
-        if row is None or row.state == "creating" or not self._schemas(row.source_id):
+        if row is None or not self._has_begun(row):
             source_id = self._record(row, identity)
+            state.write_options(self.target, source_id, self.options.shape())
             outcome = self._begin_anew(source_id)
         else:
             source_id, outcome = row.source_id, "resumed"
@@ -112,6 +114,7 @@ class _Run:
     def _record(self, row: SourceRow | None, identity: Identity) -> int:
         """Write down that something of the source will exist, and remove what half exists."""
         if row is not None:
+            check_removable(self.target, self.config.target.endpoint, row.source_id)
             state.forget(self.target, row.source_id)
             drop_slot(self.origin, self.source.endpoint, row.slot)
             return row.source_id
@@ -273,8 +276,7 @@ class _Run:
         self.watcher.begin("sequences")
         finish.copy_sequences(self.origin, self.source.endpoint, self.target, endpoint, schemas)
         self.watcher.begin("statistics")
-        present = self._tables(self.origin, {table.key for table in tables})
-        finish.analyze(endpoint, present, schemas, jobs)
+        finish.analyze(self.target, endpoint, [table.key for table in tables], schemas, jobs)
         reach("basebackup.before_origin")
         with translated(endpoint, "cannot set the origin"):
             self._set_origin(source_id, slot)
@@ -308,6 +310,16 @@ class _Run:
             state.clear_work(self.target, source_id)
 
     # --- questions ----------------------------------------------------------------------------
+
+    def _has_begun(self, row: SourceRow) -> bool:
+        """Whether there is a copy, whole or in part, that rows of the source belong into."""
+        return row.state != "creating" and bool(self._schemas(row.source_id))
+
+    def _check_options(self, row: SourceRow) -> None:
+        if self._has_begun(row):
+            began_with = state.read_options(self.target, row.source_id)
+            is_done = row.state == "streaming"
+            check_options(row.name, self.options, began_with, is_done=is_done)
 
     def _tables(
         self, connection: Connection, keys: Collection[tuple[str, str]]

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
+from psycopg.types.json import Jsonb
 
 from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.parts import Part
@@ -29,8 +30,10 @@ __all__ = [
     "leave_out_steps",
     "make_schema",
     "read_left_out",
+    "read_options",
     "read_progress",
     "read_steps",
+    "write_options",
 ]
 
 # pg_dump sets these for whoever runs its script.
@@ -73,6 +76,22 @@ class TableProgress:
     def name(self) -> str:
         """The table's name on the source."""
         return f"{self.schema_name}.{self.table_name}"
+
+
+def write_options(connection: Connection, source_id: int, options: Mapping[str, object]) -> None:
+    """Record what the copy that begins is asked for."""
+    connection.execute(
+        "update replication.source set copy_options = %s where source_id = %s",
+        (Jsonb(dict(options)), source_id),
+    )
+
+
+def read_options(connection: Connection, source_id: int) -> Mapping[str, object] | None:
+    """Return what the copy was asked for, None when an older pgrepl began it."""
+    ((options,),) = connection.execute(
+        "select copy_options from replication.source where source_id = %s", (source_id,)
+    ).fetchall()
+    return options  # type: ignore[no-any-return]  # JSON
 
 
 def make_schema(

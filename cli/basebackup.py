@@ -37,9 +37,9 @@ def basebackup(
         typer.Option(min=1, max=256, help="Copy so many parts at once; default: Spark's cores."),
     ] = None,
     indexes: Annotated[
-        Literal["keys", "all"],
-        typer.Option(help="Make keys and unique indexes only, or all indexes."),
-    ] = "keys",
+        Literal["keys", "all"] | None,
+        typer.Option(help="Make keys and unique indexes only, the default, or all indexes."),
+    ] = None,
     views: Annotated[
         bool, typer.Option("--views", help="Make views and materialized views too.")
     ] = False,
@@ -72,7 +72,7 @@ def basebackup(
     options = CopyOptions(
         tables=_selection(tables, exclude),
         jobs=jobs,
-        with_all_indexes=indexes == "all",
+        with_all_indexes=indexes == "all" if indexes is not None else None,
         with_views=views,
         is_restart=restart,
         is_schema_only=schema_only,
@@ -88,10 +88,12 @@ def basebackup(
     print_report(report, json_output)
 
 
-def _selection(tables: list[str] | None, exclude: list[str] | None) -> TableSelection:
+def _selection(tables: list[str] | None, exclude: list[str] | None) -> TableSelection | None:
     from pgrepl.errors import UsageError
     from pgrepl.naming import TableSelection
 
+    if not tables and not exclude:
+        return None
     try:
         return TableSelection.of(tables or ["*.*"], exclude or [])
     except ValueError as exc:

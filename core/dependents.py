@@ -9,7 +9,7 @@ from psycopg.rows import scalar_row
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
-__all__ = ["find_dependents"]
+__all__ = ["find_dependents", "find_strangers"]
 
 
 def find_dependents(connection: Connection, schemas: Sequence[str]) -> Sequence[str]:
@@ -18,3 +18,9 @@ def find_dependents(connection: Connection, schemas: Sequence[str]) -> Sequence[
         return cursor.execute(
             load_query("pgrepl", "dependents"), {"schemas": list(schemas)}
         ).fetchall()
+
+
+def find_strangers(connection: Connection, source_id: int) -> Sequence[str]:
+    """Return the tables in a source's schemas that pgrepl does not replicate."""
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        return cursor.execute(load_query("pgrepl", "strangers"), {"source": source_id}).fetchall()

@@ -52,6 +52,24 @@ def test_kill_in_the_middle_of_a_restart_is_mended_by_the_next_run(config, sourc
     assert checksums(target, f"{source.name}_app") == checksums(source, "app")
 
 
+def test_source_may_change_between_a_kill_behind_the_rows_and_the_next_run(config, source, target):
+    source.execute(
+        "create table gone (id serial primary key)", "create table kept (id int primary key)"
+    )
+    killed = run_pgrepl(
+        *("basebackup", source.name, "--config", config),
+        env={"PGREPL_FAILPOINT": "basebackup.data_copied:kill"},
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    source.execute(
+        "drop table gone",
+        "create table root (id int primary key) partition by range (id)",
+        "alter table root attach partition kept for values from (1) to (100)",
+    )
+    assert copy(target, source).outcome == "resumed"
+    assert state_of(target, source) == "streaming"
+
+
 def test_worker_that_dies_is_an_error_and_the_next_run_goes_on(config, source, target):
     make_tables(source)
     failed = run_pgrepl(

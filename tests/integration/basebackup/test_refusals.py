@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import threading
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.snapshot import keep_new_snapshot
 from pgrepl.catalogue import read_tables
 from pgrepl.dsn import Side
-from pgrepl.errors import ConfigError, SourceError, SourceUnavailable, TargetError
+from pgrepl.errors import ConfigError, SourceError, SourceUnavailable, TargetError, UsageError
 from pgrepl.naming import TableSelection
 from pgrepl.postgres import connect
 from tests.support.copying import copy, has_slot, make_config, state_of, structure
@@ -189,12 +190,88 @@ def test_other_database_under_the_same_name_is_refused(source, target):
         copy(target, source)
 
 
-def pretend_interrupted(source, target) -> None:
+def pretend_interrupted(source, target, **options) -> None:
     """Bring the target into the state that a run killed behind its schema leaves."""
-    copy(target, source, is_schema_only=True)
+    copy(target, source, is_schema_only=True, **options)
     slot = f"pgrepl_{source.name}"
     source.execute(f"select pg_create_logical_replication_slot('{slot}', 'wal2json')")
     target.execute("update replication.source set state = 'copying', consistent_point = '0/1'")
+
+
+ONE = TableSelection.of(["app.accounts"])
+
+
+@pytest.mark.parametrize("state", ["copying", "streaming"])
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"is_schema_only": True}, "--schema-only"),
+        ({"tables": TableSelection.of(["*.*"])}, "--tables"),
+        ({"tables": TableSelection.of(["app.accounts"], ["app.moves"])}, "--exclude"),
+        ({"tables": ONE, "with_all_indexes": False}, "--indexes"),
+        ({"with_views": True}, "--views"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_options_other_than_those_the_copy_began_with_are_refused(
+    source, target, state, options, named
+):
+    make_tables(source)
+    pretend_interrupted(source, target, tables=ONE, with_all_indexes=True)
+    target.execute(f"update replication.source set state = '{state}'")
+    with pytest.raises(UsageError, match=f"with other options than {named}$") as caught:
+        copy(target, source, **options)
+    assert caught.value.exit_code == 2
+    assert "--restart" in (caught.value.hint or "")
+    assert state_of(target, source) == state
+
+
+def test_options_that_are_the_same_or_not_given_are_not_refused(source, target):
+    make_tables(source)
+    began_with: dict[str, Any] = {"tables": ONE, "with_all_indexes": True, "with_views": True}
+    pretend_interrupted(source, target, **began_with)
+    target.execute("update replication.source set state = 'streaming'")
+    assert copy(target, source, **began_with).outcome == "already copied"
+    assert copy(target, source).outcome == "already copied"
+
+
+def test_options_for_a_copy_that_an_older_version_began_are_said_to_have_no_effect(
+    source, target, caplog
+):
+    caplog.set_level(logging.WARNING, "pgrepl")
+    make_tables(source)
+    pretend_interrupted(source, target)
+    target.execute("update replication.source set state = 'streaming', copy_options = null")
+    copy(target, source)
+    assert "have no effect" not in caplog.text
+    copy(target, source, tables=ONE)
+    assert "was made already: options that say what to copy have no effect" in caplog.text
+
+
+def test_excluding_what_is_copied_already_exits_2(source, target, tmp_path):
+    make_tables(source)
+    pretend_interrupted(source, target)
+    target.execute("update replication.source set state = 'streaming'")
+    config = write_config(tmp_path / "pgrepl.toml", target.dsn(), {source.name: source.dsn()})
+    done = run_pgrepl("basebackup", source.name, "--exclude", "app.*", "--config", config)
+    assert done.returncode == 2, done.stderr
+    assert "with other options than --exclude" in done.stderr
+
+
+@pytest.mark.parametrize("options", [{}, {"is_restart": True}], ids=["plain", "restart"])
+def test_schema_that_is_made_anew_spares_what_others_built_there(source, target, options):
+    make_tables(source)
+    copy(target, source, is_schema_only=True)
+    schema = f"{source.name}_app"
+    target.execute(f"create view mine as select * from {schema}.accounts")
+    with pytest.raises(TargetError, match=r"depend on it: public\.mine"):
+        copy(target, source, is_schema_only=True, **options)
+    target.execute("drop view mine", f"create table {schema}.notes (id int primary key)")
+    with pytest.raises(TargetError, match=rf"that are not replicated: {schema}\.notes"):
+        copy(target, source, is_schema_only=True, **options)
+    assert target.value(f"select count(*) from {schema}.notes") == 0
+    target.execute(f"drop table {schema}.notes")
+    assert copy(target, source, is_schema_only=True, **options).outcome == "schema made"
 
 
 def test_schema_only_makes_the_schema_without_slot_or_rows(source, target):
