@@ -230,9 +230,11 @@ class Assembler:
             # An insert is DDL that ran; a delete is somebody who tidied up.
             if not self._plugin.is_insert(message):
                 return
-            self._has_ddl = True
-            # What follows may be of tables as the command left them.
-            self._forget_routes()
+            if not self._has_ddl:
+                # What follows may be of tables as this command left them, or a later one of the
+                # transaction, which has committed: the source knows them all by now.
+                self._has_ddl = True
+                self._forget_routes()
         held = self._held
         if (is_truncate or route.is_ddl) and not self._is_serial:
             self._is_serial = True
@@ -293,6 +295,7 @@ class Assembler:
         self._router.forget()
         self._routes.clear()
         self._plain.clear()
+        self._know()
 
     def _not_its_format(self) -> SpoolError:
         return SpoolError(f"the source sent a message that is not {self._plugin.name}'s format 2")

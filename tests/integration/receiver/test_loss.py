@@ -168,8 +168,9 @@ def test_special_value_in_a_column_renamed_since_is_put_nowhere_else(
     assert [column["value"] for column in line["columns"]][1] is None
 
 
+@pytest.mark.parametrize("before", ["", "truncate young; insert into young values (0);"])
 def test_nan_in_a_column_made_in_the_same_transaction_marks_the_table(
-    source, stream_from, has_text_numbers
+    source, stream_from, has_text_numbers, before
 ):
     source.execute(
         "create schema pgrepl",
@@ -182,10 +183,10 @@ def test_nan_in_a_column_made_in_the_same_transaction_marks_the_table(
         source.execute("insert into young values (1)")
         wait_until(lambda: streaming.values("young") == ["1"])
         source.execute(
-            "begin; alter table young add f float8 not null default 0;"
+            f"begin; {before} alter table young add f float8 not null default 0;"
             " insert into pgrepl.ddl_log values (1); insert into young values (2, 'NaN'); commit"
         )
-        wait_until(lambda: streaming.values("young") == ["1", "2"])
+        wait_until(lambda: streaming.values("young")[-1] == "2")
         assert receiver.terminate() == 0
     assert resyncs(streaming) == ([] if has_text_numbers else [("public", "young")])
 
