@@ -10,12 +10,12 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
 
+from pgrepl.decoding.stream import Action, Plugin
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.gathering import Gathering
 from pgrepl.receiver.pile import Pile
-from pgrepl.receiver.plugin import Action, Plugin
 from pgrepl.receiver.protocol import HEADER_BYTES
 from pgrepl.receiver.routes import Route, Router, TableName
 from pgrepl.spool import PAYLOAD_LIMIT

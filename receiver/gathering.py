@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pgrepl.decoding.stream import Plugin, Transaction
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.pile import Pile
-from pgrepl.receiver.plugin import Plugin, Transaction
 from pgrepl.receiver.routes import TableName
 from pgrepl.receiver.segment import Lines, build_parts
 from pgrepl.spool import SERIAL_BUCKET, SpoolPart

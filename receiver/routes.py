@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pgrepl.decoding.wal2json.floats import FloatColumns
 from pgrepl.naming import TableSelection
-from pgrepl.receiver.floats import FloatColumns
 from pgrepl.spool import DDL_TABLE, bucket_of
 
 __all__ = ["CatalogueTable", "Route", "Router", "TableName"]

@@ -19,6 +19,7 @@ import psycopg
 
 from pgrepl import failures
 from pgrepl.config import Config, SourceConfig
+from pgrepl.decoding.wal2json.stream import TEXT_NUMBERS, Wal2Json
 from pgrepl.errors import AlreadyRunning, PgreplError, Retry, TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
@@ -38,7 +39,6 @@ from pgrepl.receiver.start import judge_confirmed, judge_start
 from pgrepl.receiver.stream import ReplicationStream, open_stream
 from pgrepl.receiver.target import LiveReceiver, SpoolSession, open_spool
 from pgrepl.receiver.wakeup import Wakeup
-from pgrepl.receiver.wal2json import TEXT_NUMBERS, Wal2Json
 from pgrepl.receiver.writer import SpoolWriter
 from pgrepl.source_state import find_source
 from pgrepl.sqlstate import translated

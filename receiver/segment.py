@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pgrepl.receiver.plugin import Transaction
+from pgrepl.decoding.stream import Transaction
 from pgrepl.spool import SegmentKind, SpoolPart
 
 __all__ = ["Lines", "build_parts"]

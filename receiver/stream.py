@@ -17,10 +17,10 @@ from psycopg.errors import Diagnostic
 from psycopg.sql import SQL, Composable, Identifier, Literal
 
 from pgrepl.config import SourceConfig
+from pgrepl.decoding.stream import Plugin
 from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
-from pgrepl.receiver.plugin import Plugin
 from pgrepl.receiver.protocol import encode_status
 from pgrepl.receiver.start import Identity
 from pgrepl.sqlstate import translate, translated

@@ -9,14 +9,14 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.config import OnConflict
+from pgrepl.decoding.shape import Shape
+from pgrepl.decoding.wal2json.grammar import INSERT
+from pgrepl.decoding.wal2json.layout import ColumnMissing
+from pgrepl.decoding.wal2json.table_changes import TableChanges
 from pgrepl.naming import shown_name
 from pgrepl.postgres import Connection
-from pgrepl.replayer.changes import TableChanges
 from pgrepl.replayer.fold import MultisetNet, fold, fold_multiset
-from pgrepl.replayer.layout import ColumnMissing
-from pgrepl.replayer.lines import INSERT
 from pgrepl.replayer.merge import Conflict, Outcome, merge
-from pgrepl.replayer.shape import Shape
 from pgrepl.replayer.stage import (
     Stage,
     copy_inserts,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pgrepl.decoding.wal2json.by_table import Sorter
+from pgrepl.decoding.wal2json.table_changes import TableChanges
 from pgrepl.postgres import Connection
-from pgrepl.replayer.changes import TableChanges
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.sort import Sorter
 from pgrepl.replayer.spooled import PartKey, read_parts
 from pgrepl.replayer.tables import Table, TableName, Tables
 

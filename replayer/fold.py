@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pgrepl.replayer.changes import Run
-from pgrepl.replayer.layout import Change, Key, Layout
-from pgrepl.replayer.lines import DELETE, INSERT, UPDATE, unreadable
+from pgrepl.decoding.wal2json.grammar import DELETE, INSERT, UPDATE, unreadable
+from pgrepl.decoding.wal2json.layout import Change, Key, Layout
+from pgrepl.decoding.wal2json.table_changes import Run
 
 __all__ = ["KeyedNet", "MultisetNet", "RowState", "fold", "fold_multiset"]
 

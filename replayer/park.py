@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pgrepl.decoding.wal2json.by_table import extract
+from pgrepl.decoding.wal2json.grammar import BEGIN_PREFIX
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection
 from pgrepl.replayer.apply import TableFailed
-from pgrepl.replayer.lines import BEGIN_PREFIX
 from pgrepl.replayer.merge import Outcome
-from pgrepl.replayer.sort import extract
 from pgrepl.replayer.spooled import PartKey, read_part
 from pgrepl.replayer.tables import TableName
 

@@ -9,14 +9,7 @@ from datetime import datetime
 from psycopg.rows import class_row
 
 from pgrepl.config import OnConflict
-from pgrepl.dsn import Endpoint
-from pgrepl.errors import DdlError, UsageError
-from pgrepl.lsn import Lsn
-from pgrepl.naming import shown_name
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
-from pgrepl.replayer.apply import TableFailed, apply_changes
-from pgrepl.replayer.lines import (
+from pgrepl.decoding.wal2json.grammar import (
     BEGIN_PREFIX,
     COLUMNS,
     IDENTITY,
@@ -25,6 +18,13 @@ from pgrepl.replayer.lines import (
     read_entries,
     read_value,
 )
+from pgrepl.dsn import Endpoint
+from pgrepl.errors import DdlError, UsageError
+from pgrepl.lsn import Lsn
+from pgrepl.naming import shown_name
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+from pgrepl.replayer.apply import TableFailed, apply_changes
 from pgrepl.replayer.park import count_conflict
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.spooled import BytesLoader

@@ -6,12 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pgrepl.config import OnConflict, OnError
 from pgrepl.ddl import CapturedDdl, DdlApplier
-from pgrepl.errors import DdlStopped
-from pgrepl.failpoint import reach
-from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection
-from pgrepl.replayer.apply import TableFailed, apply_changes
-from pgrepl.replayer.lines import (
+from pgrepl.decoding.wal2json.grammar import (
     BEGIN_PREFIX,
     COLUMNS,
     INSERT,
@@ -21,6 +16,11 @@ from pgrepl.replayer.lines import (
     read_entries,
     read_value,
 )
+from pgrepl.errors import DdlStopped
+from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
+from pgrepl.postgres import Connection
+from pgrepl.replayer.apply import TableFailed, apply_changes
 from pgrepl.replayer.park import Place, add_payload, count_conflict, note_unknown, park
 from pgrepl.replayer.plan import Batch
 from pgrepl.replayer.progress import move_all, remove_applied

@@ -15,6 +15,7 @@ from uuid import uuid4
 import psycopg
 
 from pgrepl.config import OnConflict, OnError
+from pgrepl.decoding.wal2json.table_changes import TableChanges
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import DdlError, PgreplError
 from pgrepl.failpoint import reach
@@ -23,7 +24,6 @@ from pgrepl.naming import shown_name
 from pgrepl.postgres import Connection
 from pgrepl.replayer.ahead import one_ahead
 from pgrepl.replayer.apply import TableFailed, apply_changes, stage_changes
-from pgrepl.replayer.changes import TableChanges
 from pgrepl.replayer.chunk import Chunk, read_chunks
 from pgrepl.replayer.park import add_parts, count_conflict, note_unknown, park
 from pgrepl.replayer.progress import Fenced, move

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from psycopg.sql import SQL, Composable, Identifier
 
+from pgrepl.decoding.shape import Shape
+from pgrepl.decoding.wal2json.grammar import NULL
+from pgrepl.decoding.wal2json.layout import Key, Layout
+from pgrepl.decoding.wal2json.table_changes import Run
 from pgrepl.postgres import Connection
-from pgrepl.replayer.changes import Run
 from pgrepl.replayer.fold import KeyedNet, MultisetNet, RowState
-from pgrepl.replayer.layout import Key, Layout
-from pgrepl.replayer.lines import NULL
-from pgrepl.replayer.shape import Shape
 
 __all__ = ["Stage", "copy_inserts", "stage_inserts", "stage_keyed", "stage_multiset"]
 

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from psycopg import errors
 from psycopg.sql import SQL
 
-from pgrepl.postgres import Connection
-from pgrepl.replayer.apply import TableFailed, told
-from pgrepl.replayer.changes import TableChanges
-from pgrepl.replayer.lines import (
+from pgrepl.decoding.wal2json.by_table import held_by
+from pgrepl.decoding.wal2json.grammar import (
     BEGIN_PREFIX,
     TRUNCATE,
     action_of,
@@ -23,7 +21,9 @@ from pgrepl.replayer.lines import (
     names_of,
     unreadable,
 )
-from pgrepl.replayer.sort import held_by
+from pgrepl.decoding.wal2json.table_changes import TableChanges
+from pgrepl.postgres import Connection
+from pgrepl.replayer.apply import TableFailed, told
 from pgrepl.replayer.tables import Table, TableName, Tables
 from pgrepl.spool import DDL_TABLE
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from psycopg.rows import dict_row
 
+from pgrepl.copy_start import Start
+from pgrepl.decoding.shape import Column, Shape
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
-from pgrepl.replayer.shape import Column, Shape
-from pgrepl.replayer.start import Start
 
 __all__ = ["Table", "TableName", "Tables"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from pgrepl.replayer.changes import TableChanges
-from pgrepl.replayer.lines import mark_nulls
-from pgrepl.replayer.shape import Column, Shape, ValueKind
+from pgrepl.decoding.shape import Column, Shape, ValueKind
+from pgrepl.decoding.wal2json.grammar import mark_nulls
+from pgrepl.decoding.wal2json.table_changes import TableChanges
 from tests.support.lines import TIME
 
 

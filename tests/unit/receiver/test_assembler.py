@@ -6,12 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pgrepl.decoding.wal2json.stream import Wal2Json
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.naming import TableSelection
 from pgrepl.receiver.assembler import Assembler
 from pgrepl.receiver.routes import CatalogueTable, Router
-from pgrepl.receiver.wal2json import Wal2Json
 from pgrepl.spool import bucket_of
 from tests.support.lines import begin, change, commit, frame, transaction
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pgrepl.decoding.wal2json.grammar import INSERT
 from pgrepl.errors import SpoolError
 from pgrepl.replayer.fold import KeyedNet, MultisetNet, fold, fold_multiset
-from pgrepl.replayer.lines import INSERT
 from pgrepl.replayer.stage import _last_state
 from tests.support.replay_lines import column, line, read, shape
 

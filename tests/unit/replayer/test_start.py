@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl.copy_start import Start, _widened
+from pgrepl.decoding.wal2json.by_table import held_by
 from pgrepl.lsn import Lsn
-from pgrepl.replayer.sort import held_by
-from pgrepl.replayer.start import Start, _widened
 
 EPOCH = 1 << 32
 

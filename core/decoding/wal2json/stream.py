@@ -12,9 +12,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
+from pgrepl.decoding.stream import Action, Transaction
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.plugin import Action, Transaction
 from pgrepl.spool import microseconds
 
 __all__ = ["TEXT_NUMBERS", "Wal2Json", "encode_name"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgrepl.receiver.floats import FloatColumns
+from pgrepl.decoding.wal2json.floats import FloatColumns
 from tests.support.lines import change
 
 

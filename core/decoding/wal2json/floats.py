@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgrepl.receiver.wal2json import encode_name
+from pgrepl.decoding.wal2json.stream import encode_name
 
 __all__ = ["FloatColumns"]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgrepl.decoding.stream import Action
+from pgrepl.decoding.wal2json.stream import Wal2Json
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.plugin import Action
-from pgrepl.receiver.wal2json import Wal2Json
 from tests.support.lines import begin, change
 
 plugin = Wal2Json()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from pgrepl.replayer.shape import Column, Shape
+from pgrepl.decoding.shape import Column, Shape
 
 __all__ = ["Change", "ColumnMissing", "Key", "Layout"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pgrepl.replayer.changes import TableChanges
-from pgrepl.replayer.lines import (
+from pgrepl.copy_start import Start
+from pgrepl.decoding.wal2json.grammar import (
     BEGIN_PREFIX,
     mark_nulls,
     names_of,
@@ -14,7 +14,7 @@ from pgrepl.replayer.lines import (
     table_key,
     unreadable,
 )
-from pgrepl.replayer.start import Start
+from pgrepl.decoding.wal2json.table_changes import TableChanges
 from pgrepl.replayer.tables import Table, TableName
 
 __all__ = ["Sorter", "extract", "held_by"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgrepl.decoding.wal2json.by_table import Sorter, extract
+from pgrepl.decoding.wal2json.grammar import names_of, read_begin, table_key
 from pgrepl.errors import SpoolError
-from pgrepl.replayer.lines import names_of, read_begin, table_key
-from pgrepl.replayer.sort import Sorter, extract
 from pgrepl.replayer.tables import Table
 from tests.support.lines import begin
 from tests.support.replay_lines import column, line, read, shape

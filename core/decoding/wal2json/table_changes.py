@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from pgrepl.replayer.layout import Change, ColumnMissing, Layout
-from pgrepl.replayer.lines import (
+from pgrepl.decoding.shape import Shape
+from pgrepl.decoding.wal2json.grammar import (
     COLUMNS,
     DELETE,
     ENTRY_MARK,
@@ -24,7 +24,7 @@ from pgrepl.replayer.lines import (
     unmark_nulls,
     unreadable,
 )
-from pgrepl.replayer.shape import Shape
+from pgrepl.decoding.wal2json.layout import Change, ColumnMissing, Layout
 
 __all__ = ["Run", "TableChanges"]
 

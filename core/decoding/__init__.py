@@ -1,0 +1,1 @@
+"""What is known of the formats that changes arrive in, one folder for each."""

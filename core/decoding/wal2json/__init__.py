@@ -1,0 +1,1 @@
+"""wal2json's format 2."""
