@@ -1,4 +1,4 @@
-"""Where the copy of a table began: which transactions it holds already."""
+"""Where the copy of a table began: which transactions it contains already."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from pgrepl.lsn import Lsn
 
-__all__ = ["Start"]
+__all__ = ["CopyStart"]
 
 _XID_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class CopyStart:
     """Transactions that committed before ``lsn`` are in the copy.
 
     With a snapshot, those among them that are not visible in it are not.
@@ -23,8 +23,8 @@ class Start:
     #: PostgreSQL's text of a ``pg_snapshot``.
     snapshot: str | None = None
 
-    def holds(self) -> Callable[[int, int], bool]:
-        """Return the question whether the copy holds a transaction, by xid and commit LSN."""
+    def contains(self) -> Callable[[int, int], bool]:
+        """Return the question whether the copy contains a transaction, by xid and commit LSN."""
         lsn = int(self.lsn)
         if self.snapshot is None:
             return lambda _, commit_lsn: commit_lsn < lsn
@@ -32,13 +32,13 @@ class Start:
         running = {int(xid) for xid in filter(None, listed.split(","))}
         xmin, xmax = int(low), int(high)
 
-        def holds(xid: int, commit_lsn: int) -> bool:
+        def contains(xid: int, commit_lsn: int) -> bool:
             if commit_lsn >= lsn:
                 return False
             wide = _widened(xid, xmax)
             return wide < xmin or (wide < xmax and wide not in running)
 
-        return holds
+        return contains
 
 
 def _widened(xid: int, near: int) -> int:

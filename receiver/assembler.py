@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from pgrepl.decoding.stream import Action, Plugin
+from pgrepl.decoding.stream import Action, StreamDecoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
@@ -42,13 +42,13 @@ class Assembler:
     def __init__(
         self,
         *,
-        plugin: Plugin,
+        decoder: StreamDecoder,
         router: Router,
         start: Lsn,
         last_seq: int,
         limit_bytes: int,
         codec: str = "utf-8",
-        has_text_numbers: bool = False,
+        has_special_values: bool = False,
         stop_lsn: Lsn | None = None,
     ) -> None:
         """Begin outside any transaction, with everything before ``start`` received."""
@@ -58,13 +58,13 @@ class Assembler:
         #: Everything before ``stop_lsn`` was taken; whatever comes then is not for us.
         self.is_finished = False
 
-        self._plugin = plugin
+        self._decoder = decoder
         self._router = router
         self._codec = codec
-        self._checks_floats = not has_text_numbers
+        self._checks_floats = not has_special_values
         self._stop_lsn = stop_lsn
         self._held = Gathering(
-            plugin=plugin,
+            decoder=decoder,
             last_seq=last_seq,
             limit_bytes=limit_bytes,
             take_fresh=router.take_fresh,
@@ -99,8 +99,8 @@ class Assembler:
     def take(self, frames: Iterable[memoryview]) -> bool:
         """Take XLogData frames; true when there are batches to fetch or the end is reached."""
         # The hot path: what a plain change needs is at hand without a call.
-        plugin, held = self._plugin, self._held
-        action_at, actions, key_end = plugin.action_at, plugin.actions, plugin.key_end
+        decoder, held = self._decoder, self._held
+        action_at, actions, key_end = decoder.action_at, decoder.actions, decoder.key_end
         limit_bytes, held_bytes = held.limit_bytes, held.byte_count
         known, key_at, begin = self._known, self._key_at, held.begin_line
         for frame in () if self.is_finished else frames:
@@ -139,7 +139,7 @@ class Assembler:
         if severity == "WARNING":
             self._take_warning(text)
             return
-        special = self._plugin.special_value(text)
+        special = self._decoder.special_value(text)
         if special is not None:
             self._specials.append(special)
             self._know()
@@ -162,7 +162,7 @@ class Assembler:
 
     def _take_other(self, action: Action | None, message: bytes) -> None:
         """Take what is neither a begin, nor a commit, nor a change of a plain table."""
-        if action is None or not self._plugin.is_message(message):
+        if action is None or not self._decoder.is_message(message):
             raise self._not_its_format()
         if action is _CHANGE:
             self._take_change(message)
@@ -170,7 +170,7 @@ class Assembler:
             self._take_change(message, is_truncate=True)
 
     def _take_warning(self, text: str) -> None:
-        lost = self._plugin.lost_table(text)
+        lost = self._decoder.lost_table(text)
         if lost is None:
             # Its text may quote a value; the source's own log has it.
             logger.warning("the source sent a warning; see its log")
@@ -187,10 +187,10 @@ class Assembler:
             raise SpoolError("the source began a transaction inside another")
         stop = self._stop_lsn
         if stop is None:
-            if not self._plugin.is_begin(begin):
+            if not self._decoder.is_begin(begin):
                 raise self._not_its_format()
         else:
-            commit_lsn = self._plugin.commit_lsn(begin)
+            commit_lsn = self._decoder.commit_lsn(begin)
             if commit_lsn is None:
                 raise self._not_its_format()
             if commit_lsn >= stop:
@@ -200,7 +200,7 @@ class Assembler:
                 return
         self._held.begin(begin)
         self.is_in_transaction = True
-        self._key_at = self._plugin.key_at(begin)
+        self._key_at = self._decoder.key_at(begin)
         self._known = self._plain
         if self._specials:
             self._specials.clear()
@@ -228,7 +228,7 @@ class Assembler:
     def _hold(self, message: bytes, route: Route, bucket: int, *, is_truncate: bool) -> None:
         if route.is_ddl:
             # An insert is DDL that ran; a delete is somebody who tidied up.
-            if not self._plugin.is_insert(message):
+            if not self._decoder.is_insert(message):
                 return
             if not self._has_ddl:
                 # What follows may be of tables as this command left them, or a later one of the
@@ -247,11 +247,11 @@ class Assembler:
         held.hold(message, held.serial if self._is_serial else held.pile(bucket))
 
     def _find_route(self, message: bytes) -> Route:
-        key = self._plugin.table_key(message)
+        key = self._decoder.table_key(message)
         route = self._routes.get(key)
         if route is None:
-            route = self._router.route(self._plugin.table_name(message, self._codec))
-            if self._plugin.is_whole_key(key):
+            route = self._router.route(self._decoder.table_name(message, self._codec))
+            if self._decoder.is_whole_key(key):
                 self._routes[key] = route
                 is_watched = route.is_ddl or (route.floats is not None and self._checks_floats)
                 if route.bucket is not None and not is_watched:
@@ -261,7 +261,7 @@ class Assembler:
 
     def _take_commit(self, commit: bytes, frame: memoryview) -> None:
         held = self._held
-        if not self.is_in_transaction or not self._plugin.is_end_of(held.begin_line, commit):
+        if not self.is_in_transaction or not self._decoder.is_end_of(held.begin_line, commit):
             raise SpoolError("the source committed a transaction that it did not begin")
         end_lsn = int.from_bytes(frame[1:9])
         if end_lsn <= self.received:
@@ -298,12 +298,12 @@ class Assembler:
         self._know()
 
     def _not_its_format(self) -> SpoolError:
-        return SpoolError(f"the source sent a message that is not {self._plugin.name}'s format 2")
+        return SpoolError(f"the source sent a message that is not {self._decoder.name}'s format 2")
 
     def _make_room(self, message: bytes) -> None:
         """Let go of whole transactions, and of the one in hand if it alone is too much."""
         if len(message) > PAYLOAD_LIMIT:
-            schema, table = self._plugin.table_name(message, self._codec)
+            schema, table = self._decoder.table_name(message, self._codec)
             raise SpoolError(
                 f'a change of table "{schema}"."{table}" is too big for the spool: 1 GB and more',
                 hint="Exclude the table, or keep such values out of it.",

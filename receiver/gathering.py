@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgrepl.decoding.stream import Plugin, Transaction
+from pgrepl.decoding.stream import StreamDecoder, Transaction
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
@@ -40,7 +40,7 @@ class Gathering:
     def __init__(
         self,
         *,
-        plugin: Plugin,
+        decoder: StreamDecoder,
         last_seq: int,
         limit_bytes: int,
         take_fresh: Callable[[], Mapping[TableName, int]],
@@ -55,7 +55,7 @@ class Gathering:
         #: The begin line of the transaction in hand.
         self.begin_line = b""
 
-        self._plugin = plugin
+        self._decoder = decoder
         self._take_fresh = take_fresh
         self._last_seq = last_seq
         self._piles: dict[int, Pile] = {}
@@ -130,7 +130,7 @@ class Gathering:
         commit_at = None
         if self._begins:
             self._last_seq += 1
-            last = self._plugin.transaction(self._begins[-1])
+            last = self._decoder.transaction(self._begins[-1])
             _check_end(last, self._last_end)
             commit_at = last.commit_at
             parts = build_parts(
@@ -138,7 +138,7 @@ class Gathering:
                 seq=self._last_seq,
                 first_part=0,
                 kind="parallel",
-                first=self._plugin.transaction(self._begins[0]),
+                first=self._decoder.transaction(self._begins[0]),
                 last=last,
                 is_end=True,
             )
@@ -201,7 +201,7 @@ class Gathering:
         self, position: Lsn | None, *, is_serial: bool, losses: Mapping[TableName, str]
     ) -> None:
         """Hand over what is held of a transaction that has a segment of its own."""
-        transaction = self._plugin.transaction(self.begin_line)
+        transaction = self._decoder.transaction(self.begin_line)
         if position is not None:
             _check_end(transaction, position)
         if self._lone is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgrepl.decoding.wal2json.floats import FloatColumns
+from pgrepl.decoding.stream import SpecialColumns, StreamDecoder
 from pgrepl.naming import TableSelection
 from pgrepl.spool import DDL_TABLE, bucket_of
 
@@ -44,7 +44,7 @@ class Route:
     bucket: int | None
     #: The table of captured DDL, whose rows make their transaction serial.
     is_ddl: bool
-    floats: FloatColumns | None
+    floats: SpecialColumns | None
 
 
 class Router:
@@ -53,6 +53,7 @@ class Router:
     def __init__(
         self,
         *,
+        decoder: StreamDecoder,
         db: str,
         selection: TableSelection,
         codec: str,
@@ -60,6 +61,7 @@ class Router:
         read_catalogue: Callable[[], Sequence[CatalogueTable]],
     ) -> None:
         """Begin with the buckets that the target remembers."""
+        self._decoder = decoder
         self._db = db
         self._selection = selection
         self._codec = codec
@@ -135,7 +137,7 @@ class Router:
             return Route(name, None, is_ddl=False, floats=None)
         floats = None
         if table is not None:
-            floats = FloatColumns.of(
+            floats = self._decoder.special_columns(
                 table.float_names, table.not_null_float_names, table.column_names, self._codec
             )
         return Route(name, self._bucket(name), is_ddl=False, floats=floats)

@@ -19,7 +19,8 @@ import psycopg
 
 from pgrepl import failures
 from pgrepl.config import Config, SourceConfig
-from pgrepl.decoding.wal2json.stream import TEXT_NUMBERS, Wal2Json
+from pgrepl.decoding.formats import stream_decoder
+from pgrepl.encodings import python_codec
 from pgrepl.errors import AlreadyRunning, PgreplError, Retry, TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
@@ -31,7 +32,6 @@ from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.source import (
     SourceFacts,
     mark_end,
-    python_codec,
     read_catalogue,
     read_facts,
 )
@@ -76,7 +76,7 @@ class Receiver:
         self._source = source
         self._settings = settings or ReceiverSettings()
         self._notifier = notifier or Notifier({})
-        self._plugin = Wal2Json()
+        self._decoder = stream_decoder("wal2json")
         self._wakeup = Wakeup()
         self._stopping = threading.Event()
         self._flushed = Lsn(0)
@@ -239,7 +239,7 @@ class Receiver:
             progress=progress,
             facts=facts,
             identity=stream.identify(),
-            plugin=self._plugin.name,
+            plugin=self._decoder.name,
         )
         if facts.wal_status == "unreserved":
             logger.warning(
@@ -247,8 +247,9 @@ class Receiver:
                 " raise max_slot_wal_keep_size",
                 extra={"slot": source.slot},
             )
-        codec = python_codec(source, facts.encoding)
+        codec = python_codec(facts.encoding)
         router = Router(
+            decoder=self._decoder,
             db=spool.source.dbname,
             selection=source.selection,
             codec=codec,
@@ -258,19 +259,19 @@ class Receiver:
         spool.use_encoding(facts.encoding)
         if source.special_floats == "exact":
             stream.hear_debug()
-        stream.start(start, self._plugin)
+        stream.start(start, self._decoder)
         # Somebody may have read from the slot since the first look. Now nobody can but us.
         judge_confirmed(spool.source, start, read_facts(source))
         self._has_streamed = True
         logger.info("streaming", extra={"slot": source.slot, "start": start})
         return Assembler(
-            plugin=self._plugin,
+            decoder=self._decoder,
             router=router,
             start=start,
             last_seq=progress.last_seq if progress is not None else 0,
             limit_bytes=self._settings.segment_bytes,
             codec=codec,
-            has_text_numbers=TEXT_NUMBERS in stream.options,
+            has_special_values=self._decoder.has_special_values(stream.options),
             stop_lsn=stop_lsn,
         )
 

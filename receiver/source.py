@@ -15,7 +15,7 @@ from pgrepl.queries import load_query
 from pgrepl.receiver.routes import CatalogueTable
 from pgrepl.sqlstate import translated
 
-__all__ = ["SourceFacts", "mark_end", "python_codec", "read_catalogue", "read_facts"]
+__all__ = ["SourceFacts", "mark_end", "read_catalogue", "read_facts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,6 @@ def mark_end(config: SourceConfig) -> Lsn:
             "select pg_logical_emit_message(true, 'pgrepl', 'end')"
         ).fetchall()
         return Lsn(lsn)
-
-
-def python_codec(config: SourceConfig, encoding: str) -> str:
-    """Return Python's name of the source's encoding."""
-    with _session(config, "cannot use its encoding") as connection:
-        connection.execute("select set_config('client_encoding', %s, false)", (encoding,))
-        codec = connection.info.encoding
-    # SQL_ASCII says nothing about its bytes; UTF-8 is the likely case, and strict.
-    return "utf-8" if codec == "ascii" else codec
 
 
 @contextmanager

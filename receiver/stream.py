@@ -17,7 +17,7 @@ from psycopg.errors import Diagnostic
 from psycopg.sql import SQL, Composable, Identifier, Literal
 
 from pgrepl.config import SourceConfig
-from pgrepl.decoding.stream import Plugin
+from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
@@ -63,9 +63,9 @@ class ReplicationStream:
         with translated(self._config.endpoint, "cannot raise client_min_messages"):
             self._connection.execute("set client_min_messages = debug1")
 
-    def start(self, start: Lsn, plugin: Plugin) -> None:
+    def start(self, start: Lsn, decoder: StreamDecoder) -> None:
         """Begin to stream, with the best options that the server knows."""
-        *better, last = plugin.option_sets()
+        *better, last = decoder.option_sets()
         for options in better:
             try:
                 self._start(start, options)

@@ -9,10 +9,8 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.config import OnConflict
+from pgrepl.decoding.changes import INSERT, ColumnMissing, TableChanges
 from pgrepl.decoding.shape import Shape
-from pgrepl.decoding.wal2json.grammar import INSERT
-from pgrepl.decoding.wal2json.layout import ColumnMissing
-from pgrepl.decoding.wal2json.table_changes import TableChanges
 from pgrepl.naming import shown_name
 from pgrepl.postgres import Connection
 from pgrepl.replayer.fold import MultisetNet, fold, fold_multiset

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgrepl.decoding.wal2json.by_table import Sorter
-from pgrepl.decoding.wal2json.table_changes import TableChanges
+from pgrepl.decoding.changes import TableChanges
+from pgrepl.decoding.payload import ChangesByTable, PayloadDecoder
 from pgrepl.postgres import Connection
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.spooled import PartKey, read_parts
@@ -38,20 +38,32 @@ def read_chunks(
     buckets: Sequence[int],
     settings: ReplaySettings,
 ) -> Generator[Chunk, None, None]:
-    """Return the parts of some buckets behind one segment up to another, chunk by chunk."""
-    sorter = Sorter(tables.look_up)
+    """Return the parts of some buckets after one segment up to another, chunk by chunk."""
+    decoder: PayloadDecoder | None = None
+    grouped: ChangesByTable | None = None
     keys: list[PartKey] = []
     size = 0
     for part in read_parts(connection, source_id, from_seq, to_seq, buckets):
-        sorter.take_payload(part.payload, part.change_count, part.bucket)
+        if grouped is not None and part.decoder is not decoder:
+            # The receiver was upgraded, or told to use another plugin.
+            yield _chunk(keys, grouped, tables)
+            grouped = None
+        if grouped is None:
+            decoder = part.decoder
+            grouped = decoder.group_by_table(tables.look_up)
+            keys, size = [], 0
+        grouped.take_payload(part.payload, part.change_count, part.bucket)
         keys.append(part.key)
         size += len(part.payload)
-        if size >= _limit(len(sorter.changes), settings):
-            yield Chunk(keys, sorter.changes, sorter.ignored)
-            sorter = Sorter(tables.look_up)
-            keys, size = [], 0
-    if keys:
-        yield Chunk(keys, sorter.changes, sorter.ignored)
+        if size >= _limit(len(grouped.changes), settings):
+            yield _chunk(keys, grouped, tables)
+            grouped = None
+    if grouped is not None:
+        yield _chunk(keys, grouped, tables)
+
+
+def _chunk(keys: Sequence[PartKey], grouped: ChangesByTable, tables: Tables) -> Chunk:
+    return Chunk(keys, grouped.changes, {name: tables.look_up(name) for name in grouped.ignored})
 
 
 def _limit(table_count: int, settings: ReplaySettings) -> int:

@@ -13,9 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pgrepl.decoding.wal2json.grammar import DELETE, INSERT, UPDATE, unreadable
-from pgrepl.decoding.wal2json.layout import Change, Key, Layout
-from pgrepl.decoding.wal2json.table_changes import Run
+from pgrepl.decoding.changes import DELETE, INSERT, UPDATE, Change, Key, Layout, Run, unreadable
 
 __all__ = ["KeyedNet", "MultisetNet", "RowState", "fold", "fold_multiset"]
 

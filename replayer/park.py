@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pgrepl.decoding.wal2json.by_table import extract
-from pgrepl.decoding.wal2json.grammar import BEGIN_PREFIX
+from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection
 from pgrepl.replayer.apply import TableFailed
@@ -52,7 +51,7 @@ def add_parts(
     """Add a parked table's changes out of some parts of the spool."""
     for key in keys:
         part = read_part(connection, source_id, key)
-        lines = list(extract(part.payload, name))
+        messages = part.decoder.extract(part.payload, name)
         place = Place(
             seq=key.seq,
             part=key.part,
@@ -61,14 +60,20 @@ def add_parts(
             last_lsn=part.last_lsn,
             last_commit_at=part.last_commit_at,
         )
-        add_payload(connection, source_id, name, place, lines)
+        add_payload(connection, source_id, name, place, decoder=part.decoder, messages=messages)
 
 
 def add_payload(
-    connection: Connection, source_id: int, name: TableName, place: Place, lines: list[bytes]
+    connection: Connection,
+    source_id: int,
+    name: TableName,
+    place: Place,
+    *,
+    decoder: PayloadDecoder,
+    messages: Sequence[bytes],
 ) -> None:
-    """Add lines of a parked table, begin lines among them."""
-    change_count = sum(not line.startswith(BEGIN_PREFIX) for line in lines)
+    """Add changes of a parked table, begin messages among them."""
+    change_count = sum(not decoder.is_begin(message) for message in messages)
     if change_count:
         connection.execute(
             "insert into replication.parked_message (source_id, schema_name, table_name, seq, part,"
@@ -77,7 +82,7 @@ def add_payload(
             (
                 *(source_id, *name, place.seq, place.part, place.piece),
                 *(place.first_lsn, place.last_lsn, place.last_commit_at),
-                *(change_count, b"\n".join(lines).decode()),
+                *(change_count, decoder.join(messages).decode()),
             ),
         )
 

@@ -9,15 +9,8 @@ from datetime import datetime
 from psycopg.rows import class_row
 
 from pgrepl.config import OnConflict
-from pgrepl.decoding.wal2json.grammar import (
-    BEGIN_PREFIX,
-    COLUMNS,
-    IDENTITY,
-    action_of,
-    read_begin,
-    read_entries,
-    read_value,
-)
+from pgrepl.decoding.formats import payload_decoder
+from pgrepl.decoding.payload import Begin, PayloadDecoder
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import DdlError, UsageError
 from pgrepl.lsn import Lsn
@@ -25,10 +18,10 @@ from pgrepl.naming import shown_name
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 from pgrepl.replayer.apply import TableFailed, apply_changes
+from pgrepl.replayer.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.park import count_conflict
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.spooled import BytesLoader
-from pgrepl.replayer.stream import Handlers, LineStream, read_lines
 from pgrepl.replayer.tables import Table, TableName, Tables
 from pgrepl.sqlstate import translated
 
@@ -104,18 +97,15 @@ def find_parked(connection: Connection, source: str, name: str) -> ParkedTable:
 
 def read_changes(connection: Connection, table: ParkedTable) -> Iterator[ParkedChange]:
     """Return the changes that wait, in order."""
-    for payload, _ in _read_payloads(connection, table):
-        begin = (0, "", 0, 0)
-        for line in payload.split(b"\n"):
-            if line.startswith(BEGIN_PREFIX):
-                begin = read_begin(line)
-                continue
-            mark = IDENTITY if IDENTITY in line else COLUMNS
-            row: dict[str, str | None] = {}
-            if mark in line:
-                names, values = read_entries(line, line.rfind(mark) + len(mark))
-                row = dict(zip(names, map(read_value, values), strict=True))
-            yield ParkedChange(Lsn(begin[2]), begin[1], action_of(line).decode(), row)
+    for decoder, payload, _ in _read_payloads(connection, table):
+        begin: Begin | None = None
+        for message in decoder.split(payload):
+            if decoder.is_begin(message):
+                begin = decoder.read_begin(message)
+            elif begin is not None:
+                action = decoder.action_of(message).decode()
+                row = dict(decoder.show_row(message))
+                yield ParkedChange(Lsn(begin.commit_lsn), begin.commit_at, action, row)
 
 
 def retry_table(
@@ -197,28 +187,30 @@ def _apply(
 ) -> int:
     applied = 0
 
-    def apply(own: Table, _: bytes, lines: Sequence[bytes]) -> None:
+    def apply(own: Table, lines: Lines) -> None:
         nonlocal applied
-        outcome = apply_changes(connection, read_lines(own, lines), on_conflict)
+        outcome = apply_changes(connection, lines.read(own), on_conflict)
         count_conflict(connection, table.source_id, own.name, outcome)
-        applied += len(lines)
+        applied += len(lines.changes)
 
     def refuse(*_: object) -> None:
         raise TableFailed("the table is not copied")
 
-    def fail(_own: Table, _begin: bytes, _lines: Sequence[bytes], failed: TableFailed) -> None:
+    def fail(_own: Table, _lines: Lines, failed: TableFailed) -> None:
         raise failed
 
     handlers = Handlers(apply, refuse, refuse, refuse, fail)
     tables = Tables(connection, table.source_id, Lsn(0), ignores_parking=True)
-    stream = LineStream(connection, tables, handlers, settings.chunk_bytes)
-    for payload, change_count in _read_payloads(connection, table):
-        stream.take_payload(payload, change_count)
-    stream.finish()
+    replay = LineReplay(connection, tables, handlers, settings.chunk_bytes)
+    for decoder, payload, change_count in _read_payloads(connection, table):
+        replay.take_payload(decoder, payload, change_count)
+    replay.finish()
     return applied
 
 
-def _read_payloads(connection: Connection, table: ParkedTable) -> Iterator[tuple[bytes, int]]:
+def _read_payloads(
+    connection: Connection, table: ParkedTable
+) -> Iterator[tuple[PayloadDecoder, bytes, int]]:
     # Holdable, for those who read outside a transaction.
     with connection.cursor("pgrepl_parked", withhold=True) as cursor:
         cursor.adapters.register_loader("text", BytesLoader)
@@ -229,7 +221,8 @@ def _read_payloads(connection: Connection, table: ParkedTable) -> Iterator[tuple
             " order by seq, part, piece",
             (table.source_id, *table.name),
         )
-        yield from cursor
+        for payload, change_count in cursor:
+            yield payload_decoder("wal2json", "UTF8"), payload, change_count
 
 
 def _give_up(connection: Connection, table: ParkedTable, through: Lsn | None) -> int:
@@ -243,8 +236,9 @@ def _give_up(connection: Connection, table: ParkedTable, through: Lsn | None) ->
     ).fetchall()
     given_up = 0
     for seq, part, piece, change_count, payload in rows:
-        kept = [] if through is None else list(_behind(payload.encode(), through))
-        kept_count = sum(not line.startswith(BEGIN_PREFIX) for line in kept)
+        decoder = payload_decoder("wal2json", "UTF8")
+        kept = [] if through is None else list(_after(decoder, payload.encode(), through))
+        kept_count = sum(not decoder.is_begin(message) for message in kept)
         given_up += change_count - kept_count
         if kept_count == change_count:
             continue
@@ -254,7 +248,7 @@ def _give_up(connection: Connection, table: ParkedTable, through: Lsn | None) ->
                 "update replication.parked_message set payload = %s, change_count = %s"
                 " where source_id = %s and schema_name = %s and table_name = %s"
                 " and seq = %s and part = %s and piece = %s",
-                (b"\n".join(kept).decode(), kept_count, *where),
+                (decoder.join(kept).decode(), kept_count, *where),
             )
         else:
             connection.execute(
@@ -266,14 +260,14 @@ def _give_up(connection: Connection, table: ParkedTable, through: Lsn | None) ->
     return given_up
 
 
-def _behind(payload: bytes, through: Lsn) -> Iterator[bytes]:
-    """Return the lines of transactions that committed behind a position."""
-    is_behind = False
-    for line in payload.split(b"\n"):
-        if line.startswith(BEGIN_PREFIX):
-            is_behind = read_begin(line)[2] > through
-        if is_behind:
-            yield line
+def _after(decoder: PayloadDecoder, payload: bytes, through: Lsn) -> Iterator[bytes]:
+    """Return the messages of transactions that committed after a position."""
+    is_after = False
+    for message in decoder.split(payload):
+        if decoder.is_begin(message):
+            is_after = decoder.read_begin(message).commit_lsn > through
+        if is_after:
+            yield message
 
 
 def _record(

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from pgrepl.config import OnConflict, OnError
 from pgrepl.ddl import CapturedDdl, DdlApplier
-from pgrepl.decoding.wal2json.grammar import (
-    BEGIN_PREFIX,
-    COLUMNS,
-    INSERT,
-    action_of,
-    names_of,
-    read_begin,
-    read_entries,
-    read_value,
-)
+from pgrepl.decoding.changes import INSERT
 from pgrepl.errors import DdlStopped
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection
 from pgrepl.replayer.apply import TableFailed, apply_changes
+from pgrepl.replayer.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.park import Place, add_payload, count_conflict, note_unknown, park
 from pgrepl.replayer.plan import Batch
 from pgrepl.replayer.progress import move_all, remove_applied
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard import Parking, stop_at
 from pgrepl.replayer.spooled import SpooledPart, read_part, read_part_keys, read_parts
-from pgrepl.replayer.stream import Handlers, LineStream, read_lines
 from pgrepl.replayer.tables import Table, TableName, Tables
 from pgrepl.source_state import SourceRow
 from pgrepl.spool import DDL_TABLE, SERIAL_BUCKET
@@ -89,43 +80,38 @@ class SerialTransaction:
         handlers = Handlers(
             self._apply_table, self._keep, self._note_unknown, self._apply_ddl, self._fail
         )
-        stream = LineStream(self._connection, self._tables, handlers, self._settings.chunk_bytes)
+        replay = LineReplay(self._connection, self._tables, handlers, self._settings.chunk_bytes)
         for part in read_parts(
             self._connection, source_id, batch.from_seq, batch.to_seq, (SERIAL_BUCKET,)
         ):
             self._part = part
-            stream.take_payload(part.payload, part.change_count)
-        stream.finish()
+            replay.take_payload(part.decoder, part.payload, part.change_count)
+        replay.finish()
         remove_applied(self._connection, source_id)
 
-    def _apply_table(self, table: Table, begin: bytes, lines: Sequence[bytes]) -> None:
+    def _apply_table(self, table: Table, lines: Lines) -> None:
         try:
-            outcome = apply_changes(self._connection, read_lines(table, lines), self._on_conflict)
+            outcome = apply_changes(self._connection, lines.read(table), self._on_conflict)
             count_conflict(self._connection, self._source.source_id, table.name, outcome)
         except TableFailed as failed:
-            self._fail(table, begin, lines, failed)
-        self.change_counts[table.name] = self.change_counts.get(table.name, 0) + len(lines)
+            self._fail(table, lines, failed)
+        self.change_counts[table.name] = self.change_counts.get(table.name, 0) + len(lines.changes)
 
-    def _fail(
-        self, table: Table, begin: bytes, lines: Sequence[bytes], failed: TableFailed
-    ) -> None:
+    def _fail(self, table: Table, lines: Lines, failed: TableFailed) -> None:
         if self._on_error == "stop":
             raise stop_at(self._source.name, table.name, failed) from failed
         park(self._connection, self._source.source_id, table.name, failed)
         self._tables.forget()
-        self._add(table.name, [begin, *lines])
+        self._keep(table.name, lines)
         self.parked.append(Parking(table.name, failed.reason))
-
-    def _keep(self, name: TableName, begin: bytes, line: bytes) -> None:
-        self._add(name, [begin, line])
 
     def _note_unknown(self, name: TableName) -> None:
         note_unknown(self._connection, self._source.source_id, name)
 
-    def _add(self, name: TableName, lines: list[bytes]) -> None:
+    def _keep(self, name: TableName, lines: Lines) -> None:
         part = self._part
         if part is None:
-            raise AssertionError("lines come out of a part")
+            raise AssertionError("changes come out of a part")
         self._piece += 1
         place = Place(
             seq=part.seq,
@@ -135,19 +121,26 @@ class SerialTransaction:
             last_lsn=part.last_lsn,
             last_commit_at=part.last_commit_at,
         )
-        add_payload(self._connection, self._source.source_id, name, place, lines)
+        messages = [lines.begin, *lines.changes]
+        add_payload(
+            *(self._connection, self._source.source_id, name, place),
+            decoder=lines.decoder,
+            messages=messages,
+        )
 
-    def _apply_ddl(self, begin: bytes, line: bytes) -> None:
-        if action_of(line) != INSERT:
+    def _apply_ddl(self, lines: Lines) -> None:
+        decoder = lines.decoder
+        (message,) = lines.changes
+        if decoder.action_of(message) != INSERT:
             # Old rows of the log are pruned on the source.
             return
-        _, at, commit_lsn, end_lsn = read_begin(begin)
+        transaction = decoder.read_begin(lines.begin)
         self._event = CapturedDdl(
             source=self._source,
-            commit_lsn=Lsn(commit_lsn),
-            end_lsn=Lsn(end_lsn),
-            commit_at=at,
-            row=_read_row(line),
+            commit_lsn=Lsn(transaction.commit_lsn),
+            end_lsn=Lsn(transaction.end_lsn),
+            commit_at=transaction.commit_at,
+            row=decoder.read_row(message),
             read_rows=self._read_ddl_rows,
         )
         self._ddl.apply(self._connection, self._event)
@@ -158,12 +151,10 @@ class SerialTransaction:
             self._connection, source_id, batch.from_seq, batch.to_seq, (SERIAL_BUCKET,)
         )
         for key in keys:
-            for line in read_part(self._connection, source_id, key).payload.split(b"\n"):
-                is_change = not line.startswith(BEGIN_PREFIX)
-                if is_change and action_of(line) == INSERT and names_of(line) == DDL_TABLE:
-                    yield _read_row(line)
-
-
-def _read_row(line: bytes) -> Mapping[str, str | None]:
-    names, values = read_entries(line, line.find(COLUMNS) + len(COLUMNS))
-    return dict(zip(names, map(read_value, values), strict=True))
+            part = read_part(self._connection, source_id, key)
+            decoder = part.decoder
+            for message in decoder.split(part.payload):
+                if decoder.is_begin(message) or decoder.action_of(message) != INSERT:
+                    continue
+                if decoder.names_of(message) == DDL_TABLE:
+                    yield decoder.read_row(message)

@@ -15,7 +15,7 @@ from uuid import uuid4
 import psycopg
 
 from pgrepl.config import OnConflict, OnError
-from pgrepl.decoding.wal2json.table_changes import TableChanges
+from pgrepl.decoding.changes import TableChanges
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import DdlError, PgreplError
 from pgrepl.failpoint import reach

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from psycopg.adapt import Loader
 from psycopg.rows import class_row
 
+from pgrepl.decoding.formats import payload_decoder
+from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection
@@ -47,6 +49,11 @@ class SpooledPart:
     last_commit_at: str
     change_count: int
     payload: bytes
+
+    @property
+    def decoder(self) -> PayloadDecoder:
+        """What reads its payload."""
+        return payload_decoder("wal2json", "UTF8")
 
     @property
     def key(self) -> PartKey:

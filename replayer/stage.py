@@ -13,10 +13,8 @@ from dataclasses import dataclass
 
 from psycopg.sql import SQL, Composable, Identifier
 
+from pgrepl.decoding.changes import NULL, Key, Layout, Run
 from pgrepl.decoding.shape import Shape
-from pgrepl.decoding.wal2json.grammar import NULL
-from pgrepl.decoding.wal2json.layout import Key, Layout
-from pgrepl.decoding.wal2json.table_changes import Run
 from pgrepl.postgres import Connection
 from pgrepl.replayer.fold import KeyedNet, MultisetNet, RowState
 

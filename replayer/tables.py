@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 
 from psycopg.rows import dict_row
 
-from pgrepl.copy_start import Start
+from pgrepl.copy_start import CopyStart
+from pgrepl.decoding.payload import TableName
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
 __all__ = ["Table", "TableName", "Tables"]
-
-TableName = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Table:
     #: Whether there is a whole copy that changes can be applied to.
     is_copied: bool
     is_parked: bool
-    start: Start | None
+    start: CopyStart | None
     #: None when the target has no such table.
     shape: Shape | None
 
@@ -85,7 +84,7 @@ class Tables:
         is_copied = row["state"] == "ready"
         start = None
         if is_copied and row["start_lsn"] > self._first_lsn:
-            start = Start(row["start_lsn"], row["start_snapshot"])
+            start = CopyStart(row["start_lsn"], row["start_snapshot"])
         shape = None
         if row["relkind"] is not None:
             shape = Shape(

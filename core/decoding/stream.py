@@ -1,7 +1,6 @@
 """What the receiver needs to know of an output plugin's messages, and no more.
 
-The lines go to the spool as they are; only the few facts below are read from them. Another plugin
-is another class of this shape.
+The messages go to the spool as they are; only the few facts below are read from them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from pgrepl.lsn import Lsn
 
-__all__ = ["Action", "Plugin", "Transaction"]
+__all__ = ["Action", "SpecialColumns", "StreamDecoder", "Transaction"]
 
 
 class Action(IntEnum):
@@ -34,7 +33,17 @@ class Transaction(NamedTuple):
     commit_at: int
 
 
-class Plugin(Protocol):
+class SpecialColumns(Protocol):
+    """The columns of a table whose special values the plugin may print as null."""
+
+    def has_lost(self, message: bytes) -> bool:
+        """Whether a special value was certainly lost in this change."""
+
+    def restore(self, message: bytes, specials: Sequence[bytes]) -> bytes | None:
+        """Put special values back into a change; None when nothing tells where they belong."""
+
+
+class StreamDecoder(Protocol):
     """An output plugin."""
 
     name: str
@@ -46,6 +55,18 @@ class Plugin(Protocol):
 
     def option_sets(self) -> Sequence[Mapping[str, str]]:
         """Return options for ``START_REPLICATION``, the best first; old servers refuse some."""
+
+    def has_special_values(self, options: Mapping[str, str]) -> bool:
+        """Whether NaN and Infinity are printed, with the options that the server accepted."""
+
+    def special_columns(
+        self,
+        names: Sequence[str],
+        not_null_names: Sequence[str],
+        column_names: Sequence[str],
+        codec: str,
+    ) -> SpecialColumns | None:
+        """Return what to do about the floats of a table with these; None: it has none."""
 
     def is_message(self, message: bytes) -> bool:
         """Whether this is a message of the plugin's at all."""

@@ -1,42 +1,44 @@
-"""Payloads of the spool become the changes of each table, in order."""
+"""Payloads become the changes of each table, in order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pgrepl.copy_start import Start
+from pgrepl.copy_start import CopyStart
+from pgrepl.decoding.changes import unreadable
+from pgrepl.decoding.payload import LookUp, TableName
 from pgrepl.decoding.wal2json.grammar import (
     BEGIN_PREFIX,
     mark_nulls,
     names_of,
     read_begin,
     table_key,
-    unreadable,
 )
-from pgrepl.decoding.wal2json.table_changes import TableChanges
-from pgrepl.replayer.tables import Table, TableName
+from pgrepl.decoding.wal2json.table_changes import LineChanges
 
-__all__ = ["Sorter", "extract", "held_by"]
+__all__ = ["LinesByTable", "contained_in", "extract"]
 
 #: A payload of so few tables is read by a pattern for each, without looking at its lines.
 _FEW_TABLES = 3
 
 
 @dataclass(slots=True)
-class Sorter:
+class LinesByTable:
     """Collects changes; ``look_up`` says once for each table what happens to them."""
 
-    look_up: Callable[[TableName], Table]
+    look_up: LookUp
+    codec: str
+    encoding: str
     #: The changes to apply, by table.
-    changes: dict[TableName, TableChanges] = field(default_factory=dict)
+    changes: dict[TableName, LineChanges] = field(default_factory=dict)
     #: Tables whose changes are not applied: parked, or never copied.
-    ignored: dict[TableName, Table] = field(default_factory=dict)
+    ignored: list[TableName] = field(default_factory=list)
     #: The tables met in each bucket so far, as far as their lines need not be looked at.
-    _in_bucket: dict[int, list[TableChanges]] = field(default_factory=dict)
+    _in_bucket: dict[int, list[LineChanges]] = field(default_factory=dict)
 
     def take_payload(self, payload: bytes, change_count: int, bucket: int) -> None:
-        """Sort a payload of changes.
+        """Group a payload of changes.
 
         Raises
         ------
@@ -54,12 +56,15 @@ class Sorter:
                 return
         self._take_lines(text.split(b"\n"), change_count, bucket)
 
-    def _first_in(self, text: bytes, bucket: int) -> Sequence[TableChanges]:
+    def _first_in(self, text: bytes, bucket: int) -> Sequence[LineChanges]:
         """Learn from its first change of which table a payload may be."""
         line = text.split(b"\n", 2)[:2][-1]
-        if line.startswith(BEGIN_PREFIX) or not self.look_up(names_of(line)).is_applied:
+        if line.startswith(BEGIN_PREFIX):
             return ()
-        self._changes_of(names_of(line), bucket).learn(line)
+        name = names_of(line, self.codec)
+        if not self.look_up(name).is_applied:
+            return ()
+        self._changes_of(name, bucket).learn(line)
         return self._in_bucket.get(bucket, ())
 
     def _take_lines(self, lines: Sequence[bytes], change_count: int, bucket: int) -> None:
@@ -76,7 +81,7 @@ class Sorter:
             key = table_key(line)
             take = takes.get(key)
             if take is None:
-                take = self._taker(names_of(line), gathered)
+                take = self._taker(names_of(line, self.codec), gathered)
                 # A name that holds what ends a key holds a backslash before it.
                 if b"\\" not in key:
                     takes[key] = take
@@ -94,42 +99,45 @@ class Sorter:
         """Return what is done with a line of a table and the begin line of its transaction."""
         table = self.look_up(name)
         if not table.is_applied:
-            self.ignored[name] = table
+            if name not in self.ignored:
+                self.ignored.append(name)
             return lambda _begin, _line: None
         own = gathered.setdefault(name, [])
         if table.start is None:
             return lambda _, line: own.append(line)
-        holds = held_by(table.start)
-        return lambda begin, line: None if holds(begin) else own.append(line)
+        is_contained = contained_in(table.start)
+        return lambda begin, line: None if is_contained(begin) else own.append(line)
 
-    def _changes_of(self, name: TableName, bucket: int) -> TableChanges:
+    def _changes_of(self, name: TableName, bucket: int) -> LineChanges:
         changes = self.changes.get(name)
         if changes is None:
             table = self.look_up(name)
-            changes = self.changes[name] = TableChanges(name, table.shape)
-            # Lines of a table that its copy may hold have to be looked at one by one.
+            changes = self.changes[name] = LineChanges(
+                name, table.shape, encoding=self.encoding, codec=self.codec
+            )
+            # Lines of a table that its copy may contain have to be looked at one by one.
             if table.start is None:
                 self._in_bucket.setdefault(bucket, []).append(changes)
         return changes
 
 
-def held_by(start: Start) -> Callable[[bytes], bool]:
-    """Return the question whether a copy holds the transaction of a begin line."""
-    holds = start.holds()
+def contained_in(start: CopyStart) -> Callable[[bytes], bool]:
+    """Return the question whether a copy contains the transaction of a begin line."""
+    contains = start.contains()
     known: dict[bytes, bool] = {}
 
-    def is_held(begin: bytes) -> bool:
+    def is_contained(begin: bytes) -> bool:
         answer = known.get(begin)
         if answer is None:
             known.clear()
             xid, _, commit_lsn, _ = read_begin(begin)
-            answer = known[begin] = holds(xid, commit_lsn)
+            answer = known[begin] = contains(xid, commit_lsn)
         return answer
 
-    return is_held
+    return is_contained
 
 
-def extract(payload: bytes, name: TableName) -> Iterator[bytes]:
+def extract(payload: bytes, name: TableName, codec: str) -> Iterator[bytes]:
     """Return the lines of one table, with the begin lines of their transactions."""
     begin: bytes | None = None
     is_of_table: dict[bytes, bool] = {}
@@ -140,7 +148,7 @@ def extract(payload: bytes, name: TableName) -> Iterator[bytes]:
         key = table_key(line)
         is_wanted = is_of_table.get(key)
         if is_wanted is None:
-            is_wanted = names_of(line) == name
+            is_wanted = names_of(line, codec) == name
             if b"\\" not in key:
                 is_of_table[key] = is_wanted
         if is_wanted:

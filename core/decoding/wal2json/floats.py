@@ -16,12 +16,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgrepl.decoding.wal2json.stream import encode_name
+from pgrepl.decoding.wal2json.grammar import STRING, literal
 
 __all__ = ["FloatColumns"]
 
 _NULL = b"null}"
-_ANY_NULL = re.compile(rb'\{"name":("(?:[^"\\]|\\.)*+"),"value":null\}', re.DOTALL)
+_ANY_NULL = re.compile(rb'\{"name":(' + STRING + rb'),"value":null\}', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class FloatColumns:
         if not names:
             return None
         impossible = _compile(not_null_names, codec) if not_null_names else None
-        known = frozenset(encode_name(name, codec) for name in column_names)
+        known = frozenset(literal(name, codec) for name in column_names)
         return cls(_compile(names, codec), impossible, known)
 
     def has_lost(self, line: bytes) -> bool:
@@ -68,7 +68,7 @@ class FloatColumns:
 
 
 def _compile(names: Sequence[str], codec: str) -> re.Pattern[bytes]:
-    listed = b"|".join(re.escape(encode_name(name, codec)) for name in names)
+    listed = b"|".join(re.escape(literal(name, codec)) for name in names)
     return re.compile(rb'\{"name":(?:' + listed + rb'),"value":null\}')
 
 

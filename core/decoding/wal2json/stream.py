@@ -1,10 +1,4 @@
-r"""wal2json's format 2: one JSON object a message.
-
-Parsing each of them would cost more than everything else that the receiver does, so the few facts
-it needs are cut out of the bytes. That is exact, because inside a JSON text every quote follows a
-backslash: ``","table":"`` cannot stand in a name. Only where a name itself holds a backslash, and
-so may hold a quote, the names are parsed each time.
-"""
+"""wal2json as the receiver sees it: its options, its messages and its notices."""
 
 from __future__ import annotations
 
@@ -13,14 +7,24 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pgrepl.decoding.stream import Action, Transaction
+from pgrepl.decoding.wal2json.floats import FloatColumns
+from pgrepl.decoding.wal2json.grammar import (
+    ACTION_AT,
+    BEGIN,
+    HEAD,
+    KEY_END,
+    TABLE,
+    find_names,
+    table_key,
+)
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.spool import microseconds
 
-__all__ = ["TEXT_NUMBERS", "Wal2Json", "encode_name"]
+__all__ = ["Wal2JsonStream"]
 
 #: wal2json 2.6 and later: numbers as text, so that NaN and Infinity arrive.
-TEXT_NUMBERS = "numeric-data-types-as-string"
+_TEXT_NUMBERS = "numeric-data-types-as-string"
 
 _OPTIONS = {
     "format-version": "2",
@@ -35,31 +39,20 @@ _OPTIONS = {
 }
 
 _NEXT = b',"nextlsn":"'
-_SCHEMA = b',"schema":"'
-_TABLE = b'","table":"'
 #: What follows the table in a change: its new row, or the key of its old one.
 _FIELDS = (b'","columns', b'","identity')
-_NAMES = re.compile(rb',"schema":("(?:[^"\\]|\\.)*"),"table":("(?:[^"\\]|\\.)*")', re.DOTALL)
-# Before the schema stand the action, xid, time, origin and LSN: never less than this.
-_SCHEMA_FROM = 40
-
-_BEGIN = re.compile(
-    rb'\{"action":"B","xid":\d++,"timestamp":"([^"]++)","origin":\d++,'
-    rb'"lsn":"([0-9A-F]++)/([0-9A-F]++)","nextlsn":"([0-9A-F]++/[0-9A-F]++)"\}'
-)
-_HEAD = b'{"action":"'
-_BODY_AT = len(_HEAD) + 1
-_INSERT = _HEAD + b'I"'
+_BODY_AT = ACTION_AT + 1
+_INSERT = HEAD + b'I"'
 
 _LOSS = re.compile(r'no (?:old )?tuple (?:identifier|data) for \w+ in table "(.*)"', re.DOTALL)
 _SPECIAL = "special value: "
 
 
-class Wal2Json:
+class Wal2JsonStream:
     """The plugin as the receiver sees it."""
 
     name = "wal2json"
-    action_at = slice(len(_HEAD), _BODY_AT)
+    action_at = slice(ACTION_AT, _BODY_AT)
     actions: Mapping[bytes, Action] = {
         b"I": Action.CHANGE,
         b"U": Action.CHANGE,
@@ -69,45 +62,58 @@ class Wal2Json:
         b"C": Action.COMMIT,
         b"M": Action.MESSAGE,
     }
-    key_end = b'":['
+    key_end = KEY_END
 
     def option_sets(self) -> Sequence[Mapping[str, str]]:
         """Return the options, first with what wal2json 2.6 added."""
-        return ({**_OPTIONS, TEXT_NUMBERS: "1"}, _OPTIONS)
+        return ({**_OPTIONS, _TEXT_NUMBERS: "1"}, _OPTIONS)
+
+    def has_special_values(self, options: Mapping[str, str]) -> bool:
+        """Whether NaN and Infinity are printed, with the options that the server accepted."""
+        return _TEXT_NUMBERS in options
+
+    def special_columns(
+        self,
+        names: Sequence[str],
+        not_null_names: Sequence[str],
+        column_names: Sequence[str],
+        codec: str,
+    ) -> FloatColumns | None:
+        """Return what finds and restores NaN and Infinity that were printed as null."""
+        return FloatColumns.of(names, not_null_names, column_names, codec)
 
     def is_message(self, message: bytes) -> bool:
         """Whether this is one of wal2json's objects, as far as its beginning tells."""
-        return message.startswith(_HEAD)
+        return message.startswith(HEAD)
 
     def is_begin(self, message: bytes) -> bool:
         """Whether this is a whole begin message."""
-        return _BEGIN.fullmatch(message) is not None
+        return BEGIN.fullmatch(message) is not None
 
     def commit_lsn(self, message: bytes) -> int | None:
         """Read only the position out of a begin message; None when it is none."""
-        match = _BEGIN.fullmatch(message)
-        return None if match is None else int(match[2], 16) << 32 | int(match[3], 16)
+        match = BEGIN.fullmatch(message)
+        return None if match is None else int(match[3], 16) << 32 | int(match[4], 16)
 
     def key_at(self, begin: bytes) -> int:
-        """Return where the key stands in changes: behind the same xid, time, origin and LSN."""
+        """Return where the key stands in changes: after the same xid, time, origin and LSN."""
         return begin.rfind(_NEXT)
 
     def table_key(self, message: bytes) -> bytes:
-        """Cut out schema and table as they stand there, with the name of the field behind them."""
-        start = message.find(_SCHEMA, _SCHEMA_FROM)
-        return message[start : message.find(self.key_end, start)]
+        """Cut out schema and table as they stand there, with the name of the field after them."""
+        return table_key(message)
 
     def is_whole_key(self, key: bytes) -> bool:
         """Whether no change of another table can have this key."""
         # A name that holds what ends a key holds a backslash before it.
-        return b"\\" not in key and _TABLE in key and key.endswith(_FIELDS)
+        return b"\\" not in key and TABLE in key and key.endswith(_FIELDS)
 
     def table_name(self, message: bytes, codec: str) -> tuple[str, str]:
         """Decode schema and table; not the whole message, which may be very big."""
-        match = _NAMES.match(message, message.find(_SCHEMA, _SCHEMA_FROM))
+        found = find_names(message)
         try:
-            if match is not None:
-                schema, table = (json.loads(part.decode(codec)) for part in match.groups())
+            if found is not None:
+                schema, table = (json.loads(part.decode(codec)) for part in found)
                 return schema, table
         except ValueError as exc:
             raise SpoolError(_NAMELESS, hint=_PLUGIN_HINT) from exc
@@ -119,11 +125,12 @@ class Wal2Json:
 
     def transaction(self, begin: bytes) -> Transaction:
         """Read position and time out of a begin message."""
-        match = _BEGIN.fullmatch(begin)
+        match = BEGIN.fullmatch(begin)
         if match is None:
             raise SpoolError(_UNREADABLE, hint=_PLUGIN_HINT)
-        at, high, low, end_lsn = (part.decode() for part in match.groups())
-        return Transaction(Lsn.parse(f"{high}/{low}"), Lsn.parse(end_lsn), microseconds(at))
+        _, at, *halves = (part.decode() for part in match.groups())
+        high, low, end_high, end_low = (int(half, 16) for half in halves)
+        return Transaction(Lsn(high << 32 | low), Lsn(end_high << 32 | end_low), microseconds(at))
 
     def is_end_of(self, begin: bytes, commit: bytes) -> bool:
         """Compare all but the action: both messages carry the same facts."""
@@ -149,8 +156,3 @@ class Wal2Json:
 _NAMELESS = "the source sent a change that names no table"
 _UNREADABLE = "the source sent a begin message that cannot be read"
 _PLUGIN_HINT = "Is the plugin wal2json 2.4 or newer? Report it otherwise."
-
-
-def encode_name(name: str, codec: str) -> bytes:
-    """Print a name as the plugin does, quotes and all."""
-    return json.dumps(name, ensure_ascii=False).encode(codec)

@@ -1,4 +1,4 @@
-"""The changes of one table, read from the spool and kept in order."""
+"""The changes of one table, read from lines and kept in order."""
 
 from __future__ import annotations
 
@@ -7,26 +7,30 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from operator import itemgetter
 
-from pgrepl.decoding.shape import Shape
-from pgrepl.decoding.wal2json.grammar import (
-    COLUMNS,
+from pgrepl.decoding.changes import (
     DELETE,
-    ENTRY_MARK,
-    IDENTITY,
     INSERT,
     NULL,
+    Change,
+    ColumnMissing,
+    Run,
+    TableChanges,
+    unreadable,
+)
+from pgrepl.decoding.wal2json.grammar import (
+    COLUMNS,
+    ENTRY_MARK,
+    IDENTITY,
     UNICODE_ESCAPE,
     action_of,
     copy_value,
     read_entries,
     unmark_nulls,
-    unreadable,
 )
-from pgrepl.decoding.wal2json.layout import Change, ColumnMissing, Layout
+from pgrepl.decoding.wal2json.layout import LineLayout
 
-__all__ = ["Run", "TableChanges"]
+__all__ = ["LineChanges"]
 
 _BYTEA_PREFIX = rb"\\x"
 #: A backslash that is not one of a marked null.
@@ -36,33 +40,14 @@ _Columns = tuple[str, ...]
 _Signature = tuple[bytes, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Changes one after the other that have one layout."""
-
-    layout: Layout
-    changes: Sequence[Change]
-
-    @property
-    def actions(self) -> set[bytes]:
-        """What happens in it, each once."""
-        return set(map(itemgetter(0), self.changes))
-
-
 @dataclass(slots=True)
-class TableChanges:
-    """Collects the changes of a table; a layout is compiled when the first line of it comes."""
+class LineChanges(TableChanges):
+    """Reads the lines of a table; a layout is compiled when the first line of it comes."""
 
-    names: tuple[str, str]
-    #: None when the target has no such table: then changes are only counted.
-    shape: Shape | None
-    count: int = 0
-    runs: list[Run] = field(default_factory=list)
-    #: Why lines could not be read.
-    problem: ColumnMissing | None = None
-    _layouts: dict[tuple[_Columns, _Columns, bool], Layout] = field(default_factory=dict)
-    _by_signature: dict[_Signature, Layout] = field(default_factory=dict)
-    _latest: Layout | None = None
+    codec: str = "utf-8"
+    _layouts: dict[tuple[_Columns, _Columns, bool], LineLayout] = field(default_factory=dict)
+    _by_signature: dict[_Signature, LineLayout] = field(default_factory=dict)
+    _latest: LineLayout | None = None
     _columns: _Columns = ()
     _identity: _Columns = ()
     _has_text_numbers: bool = False
@@ -112,7 +97,7 @@ class TableChanges:
             groups.setdefault(signature, []).append(line)
         read = {own: iter(self._read_group(own, group)) for own, group in groups.items()}
         run: list[Change] = []
-        run_layout: Layout | None = None
+        run_layout: LineLayout | None = None
         for signature in signatures:
             layout, change = next(read[signature])
             if layout is not run_layout:
@@ -125,7 +110,7 @@ class TableChanges:
 
     def _read_group(
         self, signature: _Signature, lines: Sequence[bytes]
-    ) -> list[tuple[Layout, Change]]:
+    ) -> list[tuple[LineLayout, Change]]:
         """Read lines that are likely to have one layout, or else one by one."""
         layout = self._by_signature.get(signature) or self._layout_of(lines[0])
         changes = _read_all(layout, b"\n".join(lines))
@@ -134,7 +119,7 @@ class TableChanges:
             return [(layout, change) for change in changes]
         return [self._read_line(line) for line in lines]
 
-    def _read_line(self, line: bytes) -> tuple[Layout, Change]:
+    def _read_line(self, line: bytes) -> tuple[LineLayout, Change]:
         layout = self._layout_of(line)
         changes = _read_all(layout, line)
         if len(changes) != 1:
@@ -143,15 +128,15 @@ class TableChanges:
             raise unreadable("a change cannot be read")
         return layout, changes[0]
 
-    def _layout_of(self, line: bytes) -> Layout:
+    def _layout_of(self, line: bytes) -> LineLayout:
         """Return the layout of a line; what it does not say itself is as in the line before."""
         action = action_of(line)
         if action != DELETE:
-            self._columns, self._has_text_numbers = self._names_behind(
+            self._columns, self._has_text_numbers = self._names_after(
                 line, line.find(COLUMNS), COLUMNS
             )
         if action != INSERT:
-            self._identity, self._has_text_numbers = self._names_behind(
+            self._identity, self._has_text_numbers = self._names_after(
                 line, line.rfind(IDENTITY), IDENTITY
             )
         names = self._columns, self._identity, self._has_text_numbers
@@ -159,20 +144,21 @@ class TableChanges:
         if layout is None:
             if self.shape is None:
                 raise ColumnMissing("the target has no such table")
-            layout = self._layouts[names] = Layout(
+            layout = self._layouts[names] = LineLayout(
                 self.shape,
                 self.names,
                 self._columns,
                 self._identity,
+                codec=self.codec,
                 has_text_numbers=self._has_text_numbers,
             )
         return layout
 
-    def _names_behind(self, line: bytes, at: int, mark: bytes) -> tuple[_Columns, bool]:
+    def _names_after(self, line: bytes, at: int, mark: bytes) -> tuple[_Columns, bool]:
         """Return the columns of a list, and whether integers among them are printed as texts."""
         if at < 0:
             raise unreadable("a change has not the columns that its kind must have")
-        names, values = read_entries(line, at + len(mark))
+        names, values = read_entries(line, at + len(mark), self.codec)
         kinds = {} if self.shape is None else self.shape.by_name
         integers = [
             value
@@ -182,7 +168,7 @@ class TableChanges:
         has_texts = any(value.startswith(b'"') for value in integers)
         return tuple(names), has_texts or (self._has_text_numbers and not integers)
 
-    def _add(self, layout: Layout, changes: Sequence[Change]) -> None:
+    def _add(self, layout: LineLayout, changes: Sequence[Change]) -> None:
         self._latest = layout
         self.count += len(changes)
         self.runs.append(Run(layout, changes))
@@ -191,13 +177,14 @@ class TableChanges:
 def _is_whole(line: bytes) -> bool:
     """Whether a line is what wal2json printed, nulls marked since."""
     try:
-        change = json.loads(unmark_nulls(line))
+        # Whatever its encoding, what it is made of is ASCII.
+        change = json.loads(unmark_nulls(line).decode("latin-1"))
     except ValueError:
         return False
     return isinstance(change, dict) and change.get("action") in ("I", "U", "D")
 
 
-def _read_all(layout: Layout, text: bytes) -> Sequence[Change]:
+def _read_all(layout: LineLayout, text: bytes) -> Sequence[Change]:
     """Return the changes of a layout, their values as COPY takes them; nearly always they are."""
     has_escapes = _ESCAPE.search(text) is not None
     changes = layout.find_all(text, has_escapes=has_escapes)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.config_file import load_config
+from pgrepl.encodings import python_codec
 from pgrepl.errors import SourceError
 from pgrepl.receiver import run
-from pgrepl.receiver.source import python_codec
 from tests.support.counting import load
 from tests.support.waiting import wait_until
 

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgrepl.decoding.wal2json.by_table import Sorter, extract
-from pgrepl.decoding.wal2json.grammar import names_of, read_begin, table_key
+from pgrepl.decoding.payload import ChangesByTable
+from pgrepl.decoding.wal2json import Wal2JsonPayload
+from pgrepl.decoding.wal2json.grammar import table_key
 from pgrepl.errors import SpoolError
 from pgrepl.replayer.tables import Table
 from tests.support.lines import begin
 from tests.support.replay_lines import column, line, read, shape
 from tests.unit.replayer.test_fold import text_of
 
+WAL2JSON = Wal2JsonPayload("UTF8")
 T = ("public", "t")
 WIDE = shape(
     column("n", "integer"),
@@ -87,21 +89,21 @@ def test_table_that_the_target_has_not_is_its_problem():
 @pytest.mark.parametrize("name", ["t", 't"', "t.x", "t\\", 't":[', "ü ☃", 'a","table":"b', "t\n"])
 def test_names_are_read_whatever_they_hold(name):
     made = line("I", {"n": 1}, names=("s,", name))
-    assert names_of(made) == ("s,", name)
+    assert WAL2JSON.names_of(made) == ("s,", name)
     assert table_key(made) in made
 
 
 def test_begin_line_says_position_and_end():
-    assert read_begin(begin(0x1_0000_0010))[2:] == (0x1_0000_0010, 0x1_0000_0040)
+    assert WAL2JSON.read_begin(begin(0x1_0000_0010))[2:] == (0x1_0000_0010, 0x1_0000_0040)
 
 
 def cut(payload: bytes, count: int) -> bytes:
     return payload[:count]
 
 
-def sorter() -> Sorter:
+def grouped() -> ChangesByTable:
     table = Table(T, is_copied=True, is_parked=False, start=None, shape=WIDE)
-    return Sorter(lambda _: table)
+    return WAL2JSON.group_by_table(lambda _: table)
 
 
 PAYLOAD = b"\n".join(
@@ -115,8 +117,8 @@ PAYLOAD = b"\n".join(
 )
 
 
-def test_payload_is_sorted():
-    found = sorter()
+def test_payload_is_grouped_by_table():
+    found = grouped()
     found.take_payload(PAYLOAD, 3, 0)
     assert found.changes[T].count == 3
 
@@ -124,24 +126,24 @@ def test_payload_is_sorted():
 @pytest.mark.parametrize("missing", range(1, len(PAYLOAD.split(b"\n")[-1]) + 1))
 def test_payload_that_is_cut_off_anywhere_is_damage(missing):
     with pytest.raises(SpoolError, match="the spool is damaged"):
-        sorter().take_payload(PAYLOAD[:-missing], 3, 0)
+        grouped().take_payload(PAYLOAD[:-missing], 3, 0)
 
 
 def test_payload_without_one_of_its_lines_is_damage():
     lines = PAYLOAD.split(b"\n")
     with pytest.raises(SpoolError, match="should have 3 changes, it has 2"):
-        sorter().take_payload(b"\n".join([*lines[:1], *lines[2:]]), 3, 0)
+        grouped().take_payload(b"\n".join([*lines[:1], *lines[2:]]), 3, 0)
 
 
 def test_payload_with_one_line_more_is_damage():
     with pytest.raises(SpoolError, match="the spool is damaged"):
-        sorter().take_payload(PAYLOAD + b"\n" + line("D", None, {"n": 2}), 3, 0)
+        grouped().take_payload(PAYLOAD + b"\n" + line("D", None, {"n": 2}), 3, 0)
 
 
 @pytest.mark.parametrize("rest", [b"\ngarbage", b"\n{}", b"\n"])
 def test_payload_with_more_than_lines_of_changes_is_damage(rest):
     with pytest.raises(SpoolError, match="the spool is damaged"):
-        sorter().take_payload(PAYLOAD + rest, 3, 0)
+        grouped().take_payload(PAYLOAD + rest, 3, 0)
 
 
 @pytest.mark.parametrize(
@@ -151,20 +153,20 @@ def test_payload_with_more_than_lines_of_changes_is_damage(rest):
 def test_line_that_is_not_wal2jsons_is_damage(was, becomes):
     head, last = PAYLOAD.rsplit(b"\n", 1)
     with pytest.raises(SpoolError, match="the spool is damaged"):
-        sorter().take_payload(head + b"\n" + last.replace(was, becomes), 3, 0)
+        grouped().take_payload(head + b"\n" + last.replace(was, becomes), 3, 0)
 
 
 def test_lines_of_one_table_are_extracted_with_their_transactions():
     other = line("I", {"n": 9}, names=("public", "other"))
     payload = b"\n".join([begin(50), other, *PAYLOAD.split(b"\n"), other])
-    assert b"\n".join(extract(payload, T)) == PAYLOAD
-    assert list(extract(payload, ("public", "other"))) == [begin(50), other, begin(200), other]
-    assert list(extract(payload, ("public", "none"))) == []
+    assert WAL2JSON.join(WAL2JSON.extract(payload, T)) == PAYLOAD
+    assert WAL2JSON.extract(payload, ("public", "other")) == [begin(50), other, begin(200), other]
+    assert WAL2JSON.extract(payload, ("public", "none")) == []
 
 
 def test_text_holds_what_looks_like_a_line_and_is_none():
     inner = json.loads(json.dumps(line("D", None, {"n": 1}).decode()))
     row = {"n": 3, "f": 1, "b": "", "text": inner, "g": None}
-    found = sorter()
+    found = grouped()
     found.take_payload(b"\n".join([begin(1), line("I", row)]), 1, 0)
     assert found.changes[T].count == 1

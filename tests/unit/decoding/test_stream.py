@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.decoding.stream import Action
-from pgrepl.decoding.wal2json.stream import Wal2Json
+from pgrepl.decoding.wal2json import Wal2JsonStream
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from tests.support.lines import begin, change
 
-plugin = Wal2Json()
+plugin = Wal2JsonStream()
 # PostgreSQL's names: anything but NUL, and no lone surrogates in UTF-8.
 names = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1)
 

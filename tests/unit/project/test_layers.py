@@ -47,8 +47,8 @@ def imported_folders(source: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
     packages = {FOLDERS[name] for name in names if name in FOLDERS}
-    parents = {FOLDERS.get(name.rpartition(".")[0]) for name in names}
-    return (packages | (parents - {None})) - {"core"}
+    parents = {name.rpartition(".")[0] for name in names}
+    return (packages | {FOLDERS[name] for name in parents if name in FOLDERS}) - {"core"}
 
 
 def test_every_folder_has_its_place_in_the_layers():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pgrepl.decoding.wal2json.stream import Wal2Json
+from pgrepl.decoding.wal2json import Wal2JsonStream
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.naming import TableSelection
@@ -25,6 +25,7 @@ def make(limit_bytes=1 << 20, **options):
         CatalogueTable("public", "v", "public", "v", True, [], [], []),
     ]
     router = Router(
+        decoder=Wal2JsonStream(),
         db="db",
         selection=TableSelection.of(["*.*"], ["bi.*"]),
         codec="utf-8",
@@ -32,7 +33,7 @@ def make(limit_bytes=1 << 20, **options):
         read_catalogue=lambda: tables,
     )
     return Assembler(
-        plugin=Wal2Json(),
+        decoder=Wal2JsonStream(),
         router=router,
         start=START,
         last_seq=5,
@@ -260,8 +261,8 @@ def test_loss_is_not_that_of_the_transaction_before():
 
 
 def test_null_in_a_not_null_float_is_a_loss_unless_numbers_are_texts():
-    for has_text_numbers, expected in ((False, [("public", "f")]), (True, [])):
-        assembler = make(has_text_numbers=has_text_numbers)
+    for has_special_values, expected in ((False, [("public", "f")]), (True, [])):
+        assembler = make(has_special_values=has_special_values)
         feed(assembler, *transaction(0x100, change("I", "f", x=None, y=None)))
         assembler.flush()
         assert list(assembler.ready[0].losses) == expected
@@ -368,7 +369,7 @@ def test_every_change_leaves_once_in_the_order_of_its_table(
     for text in lines_of(assembler.ready):
         for line in text.split(b"\n"):
             if line.startswith(b'{"action":"I"'):
-                found.setdefault(Wal2Json().table_name(line, "utf-8")[1], []).append(line)
+                found.setdefault(Wal2JsonStream().table_name(line, "utf-8")[1], []).append(line)
     assert found == expected
     written = [part for batch in assembler.ready for part in batch.parts]
     seqs = [part.seq for part in written]

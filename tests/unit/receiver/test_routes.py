@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgrepl.decoding.wal2json import Wal2JsonStream
 from pgrepl.naming import TableSelection
 from pgrepl.receiver.routes import CatalogueTable, Router
 from pgrepl.spool import bucket_of
@@ -23,6 +24,7 @@ class Source:
 
     def router(self, exclude: tuple[str, ...] = (), **assigned: int) -> Router:
         return Router(
+            decoder=Wal2JsonStream(),
             db="db",
             selection=TableSelection.of(["*.*"], exclude),
             codec="utf-8",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgrepl.decoding.wal2json.grammar import INSERT
+from pgrepl.decoding.changes import INSERT
 from pgrepl.errors import SpoolError
 from pgrepl.replayer.fold import KeyedNet, MultisetNet, fold, fold_multiset
 from pgrepl.replayer.stage import _last_state
