@@ -256,7 +256,7 @@ class Receiver:
             assigned=spool.read_buckets(),
             read_catalogue=partial(read_catalogue, source),
         )
-        spool.use_encoding(facts.encoding)
+        spool.set_format(self._decoder.name, facts.encoding)
         if source.special_floats == "exact":
             stream.hear_debug()
         stream.start(start, self._decoder)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from psycopg import errors
-from psycopg.sql import SQL, Literal
+from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.config import SourceConfig
 from pgrepl.dsn import Endpoint
@@ -27,30 +26,16 @@ from pgrepl.postgres import Connection, connect
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.predecessor import is_alive
 from pgrepl.receiver.routes import TableName
+from pgrepl.receiver.spool_rows import COLUMNS, encode_rows
 from pgrepl.source_state import SourceRow, find_source
 from pgrepl.spool import CHANNEL, MORE, SERIAL_BUCKET, SpoolPart
 from pgrepl.sqlstate import translated
 
 __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
 
-_COPY = """
-copy replication.raw_messages
-    (source_id, seq, bucket, part, kind, first_lsn, last_lsn, first_commit_at, last_commit_at,
-     change_count, is_last, payload_bytes, payload)
-from stdin (format binary)
-"""
-_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-_TRAILER = b"\xff\xff"
-_KINDS = {"parallel": b"parallel", "serial": b"serial"}
-
-# A row's field count; then each field's length before the field, the payload's without it.
-_HEAD = struct.Struct("!hiiiqihii")
-_TAIL = struct.Struct("!iQiQiqiqiii?")
-_SIZES = struct.Struct("!iii")
-_NULL = struct.Struct("!ii")
-
-#: libpq buffers what it is given at once; big lines are given in pieces.
-_PIECE_BYTES = 1 << 20
+_COPY = SQL("copy replication.raw_messages ({}) from stdin (format binary)").format(
+    SQL(", ").join(map(Identifier, COLUMNS))
+)
 
 
 class LiveReceiver(AlreadyRunning):
@@ -74,8 +59,8 @@ class SpoolSession:
         self._endpoint = endpoint
         self.is_in_transaction = False
         self.source = source
-        #: Whether a payload is stored in as many bytes as are sent.
-        self._is_sized = False
+        self._format_name = ""
+        self._encoding = ""
 
     def read_origin(self) -> Lsn | None:
         """Return the position of the origin, flushed to disk; None when it has none."""
@@ -118,21 +103,16 @@ class SpoolSession:
     def read_resyncs(self) -> Sequence[TableName]:
         """Return the tables that wait for a resync."""
         with translated(self._endpoint, "cannot read the tables"):
-            # The source's encoding was for its rows; psycopg has no text for SQL_ASCII.
-            self._connection.execute("set client_encoding = 'UTF8'")
             return self._connection.execute(
                 "select schema_name, table_name from replication.source_table"
                 " where source_id = %s and resync_reason is not null order by 1, 2",
                 (self.source.source_id,),
             ).fetchall()
 
-    def use_encoding(self, encoding: str) -> None:
-        """Send text in the encoding of the source: the target converts it to its own."""
-        with translated(self._endpoint, "cannot take the source's encoding"):
-            ((self._is_sized,),) = self._connection.execute(
-                "select set_config('client_encoding', %s, false) = getdatabaseencoding()",
-                (encoding,),
-            ).fetchall()
+    def set_format(self, name: str, encoding: str) -> None:
+        """Say in every row from now on how its payload is read."""
+        self._format_name = name
+        self._encoding = encoding
 
     def write(self, batch: Batch, *, has_more: bool) -> None:
         """Write a batch into the open transaction, and commit when it has a position.
@@ -170,7 +150,12 @@ class SpoolSession:
 
     def _copy(self, parts: Sequence[SpoolPart]) -> None:
         with self._connection.cursor() as cursor, cursor.copy(_COPY) as copy:
-            for piece in _encode(self.source.source_id, parts, is_sized=self._is_sized):
+            for piece in encode_rows(
+                self.source.source_id,
+                parts,
+                format_name=self._format_name,
+                encoding=self._encoding,
+            ):
                 copy.write(piece)
 
     def _turn_serial(self, seq: int) -> None:
@@ -286,23 +271,3 @@ def _set_up_origin(connection: Connection, target: Endpoint, origin: str) -> Non
                 hint="Without it nobody knows what was received; copy the source again with"
                 " pgrepl basebackup SOURCE --restart.",
             ) from exc
-
-
-def _encode(source_id: int, parts: Sequence[SpoolPart], *, is_sized: bool) -> Iterator[bytes]:
-    """Make COPY's binary format: nothing in it needs escaping."""
-    yield _SIGNATURE
-    for part in parts:
-        kind = _KINDS[part.kind]
-        head = _HEAD.pack(13, 4, source_id, 8, part.seq, 2, part.bucket, 4, part.part)
-        size = sum(map(len, part.payload))
-        tail = _TAIL.pack(
-            *(8, part.first_lsn, 8, part.last_lsn),
-            *(8, part.first_commit_at, 8, part.last_commit_at),
-            *(4, part.change_count, 1, part.is_last),
-        )
-        sizes = _SIZES.pack(4, size, size) if is_sized else _NULL.pack(-1, size)
-        yield b"".join((head, len(kind).to_bytes(4, "big"), kind, tail, sizes))
-        for piece in part.payload:
-            for start in range(0, len(piece), _PIECE_BYTES):
-                yield piece[start : start + _PIECE_BYTES]
-    yield _TRAILER

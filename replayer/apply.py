@@ -29,6 +29,11 @@ __all__ = ["TableFailed", "apply_changes", "merge_stage", "stage_changes", "told
 _STAGE = ("pg_temp", "pgrepl_stage")
 #: Insufficient resources, an operator's intervention, a system error: no fault of the table.
 _NOT_THE_TABLES = ("53", "57", "58")
+#: What the server says of them quotes the bytes.
+_FOREIGN = {
+    "22021": "a value has bytes that are not valid in the encoding (SQLSTATE 22021)",
+    "22P05": "a value has a character that the target's encoding does not have (SQLSTATE 22P05)",
+}
 _TAKEN = (psycopg.errors.UniqueViolation, psycopg.errors.ExclusionViolation)
 
 
@@ -61,7 +66,7 @@ def apply_changes(
         if shape.stored and shape.stored == shape.carried and _is_insert_only(changes):
             try:
                 with connection.transaction():
-                    copy_inserts(connection, shape, changes.runs)
+                    copy_inserts(connection, shape, changes.runs, changes.encoding)
             except _TAKEN:
                 if not shape.key:
                     raise
@@ -103,14 +108,16 @@ def stage_changes(connection: Connection, changes: TableChanges, place: tuple[st
 def _write_stage(
     connection: Connection, shape: Shape, changes: TableChanges, place: tuple[str, str]
 ) -> Stage:
+    encoding = changes.encoding
     if _is_insert_only(changes):
         if shape.stored and shape.key:
-            return stage_inserts(connection, shape, changes.runs, place)
-        return stage_multiset(connection, shape, fold_multiset(changes.runs), place)
-    net = fold(changes.runs)
-    if isinstance(net, MultisetNet):
-        return stage_multiset(connection, shape, net, place)
-    return stage_keyed(connection, shape, net, place)
+            return stage_inserts(connection, shape, changes.runs, place, encoding)
+        net = fold_multiset(changes.runs)
+        return stage_multiset(connection, shape, net, place, encoding)
+    folded = fold(changes.runs)
+    if isinstance(folded, MultisetNet):
+        return stage_multiset(connection, shape, folded, place, encoding)
+    return stage_keyed(connection, shape, folded, place, encoding)
 
 
 def _shape_of(changes: TableChanges) -> Shape:
@@ -135,7 +142,7 @@ def told(shape: Shape | None) -> Iterator[None]:
             if shape is not None:
                 exc.add_note(f"table {shown_name(shape.schema, shape.name)}")
             raise
-        raise TableFailed(reason(exc), exc.sqlstate) from exc
+        raise TableFailed(_FOREIGN.get(exc.sqlstate, reason(exc)), exc.sqlstate) from exc
 
 
 def _is_insert_only(changes: TableChanges) -> bool:

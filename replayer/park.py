@@ -77,12 +77,12 @@ def add_payload(
     if change_count:
         connection.execute(
             "insert into replication.parked_message (source_id, schema_name, table_name, seq, part,"
-            " piece, first_lsn, last_lsn, last_commit_at, change_count, payload)"
-            " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            " piece, first_lsn, last_lsn, last_commit_at, change_count, format, encoding, payload)"
+            " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b)",
             (
                 *(source_id, *name, place.seq, place.part, place.piece),
                 *(place.first_lsn, place.last_lsn, place.last_commit_at),
-                *(change_count, decoder.join(messages).decode()),
+                *(change_count, decoder.format, decoder.encoding, decoder.join(messages)),
             ),
         )
 

@@ -21,7 +21,6 @@ from pgrepl.replayer.apply import TableFailed, apply_changes
 from pgrepl.replayer.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.park import count_conflict
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.spooled import BytesLoader
 from pgrepl.replayer.tables import Table, TableName, Tables
 from pgrepl.sqlstate import translated
 
@@ -212,32 +211,32 @@ def _read_payloads(
     connection: Connection, table: ParkedTable
 ) -> Iterator[tuple[PayloadDecoder, bytes, int]]:
     # Holdable, for those who read outside a transaction.
-    with connection.cursor("pgrepl_parked", withhold=True) as cursor:
-        cursor.adapters.register_loader("text", BytesLoader)
+    with connection.cursor("pgrepl_parked", withhold=True, binary=True) as cursor:
         cursor.itersize = 1
         cursor.execute(
-            "select payload, change_count from replication.parked_message"
+            "select format, encoding, payload, change_count from replication.parked_message"
             " where source_id = %s and schema_name = %s and table_name = %s"
             " order by seq, part, piece",
             (table.source_id, *table.name),
         )
-        for payload, change_count in cursor:
-            yield payload_decoder("wal2json", "UTF8"), payload, change_count
+        for name, encoding, payload, change_count in cursor:
+            yield payload_decoder(name, encoding), payload, change_count
 
 
 def _give_up(connection: Connection, table: ParkedTable, through: Lsn | None) -> int:
     """Remove waiting changes of transactions up to one, and return how many."""
     key = (table.source_id, *table.name)
     rows = connection.execute(
-        "select seq, part, piece, change_count, payload from replication.parked_message"
+        "select seq, part, piece, change_count, format, encoding, payload"
+        " from replication.parked_message"
         " where source_id = %s and schema_name = %s and table_name = %s"
         " and (%s::pg_lsn is null or first_lsn <= %s) order by seq, part, piece",
         (*key, through, through),
     ).fetchall()
     given_up = 0
-    for seq, part, piece, change_count, payload in rows:
-        decoder = payload_decoder("wal2json", "UTF8")
-        kept = [] if through is None else list(_after(decoder, payload.encode(), through))
+    for seq, part, piece, change_count, name, encoding, payload in rows:
+        decoder = payload_decoder(name, encoding)
+        kept = [] if through is None else list(_after(decoder, payload, through))
         kept_count = sum(not decoder.is_begin(message) for message in kept)
         given_up += change_count - kept_count
         if kept_count == change_count:
@@ -248,7 +247,7 @@ def _give_up(connection: Connection, table: ParkedTable, through: Lsn | None) ->
                 "update replication.parked_message set payload = %s, change_count = %s"
                 " where source_id = %s and schema_name = %s and table_name = %s"
                 " and seq = %s and part = %s and piece = %s",
-                (decoder.join(kept).decode(), kept_count, *where),
+                (decoder.join(kept), kept_count, *where),
             )
         else:
             connection.execute(

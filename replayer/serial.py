@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pgrepl.config import OnConflict, OnError
 from pgrepl.ddl import CapturedDdl, DdlApplier
 from pgrepl.decoding.changes import INSERT
+from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.errors import DdlStopped
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
@@ -24,6 +25,8 @@ from pgrepl.source_state import SourceRow
 from pgrepl.spool import DDL_TABLE, SERIAL_BUCKET
 
 __all__ = ["SerialTransaction"]
+
+_FOREIGN_BYTES = "it has bytes that are not valid in the encoding"
 
 
 class SerialTransaction:
@@ -135,12 +138,14 @@ class SerialTransaction:
             # Old rows of the log are pruned on the source.
             return
         transaction = decoder.read_begin(lines.begin)
+        row, problem = _read_row(decoder, message)
         self._event = CapturedDdl(
             source=self._source,
             commit_lsn=Lsn(transaction.commit_lsn),
             end_lsn=Lsn(transaction.end_lsn),
             commit_at=transaction.commit_at,
-            row=decoder.read_row(message),
+            row=row,
+            problem=problem,
             read_rows=self._read_ddl_rows,
         )
         self._ddl.apply(self._connection, self._event)
@@ -157,4 +162,14 @@ class SerialTransaction:
                 if decoder.is_begin(message) or decoder.action_of(message) != INSERT:
                     continue
                 if decoder.names_of(message) == DDL_TABLE:
-                    yield decoder.read_row(message)
+                    yield _read_row(decoder, message)[0]
+
+
+def _read_row(
+    decoder: PayloadDecoder, message: bytes
+) -> tuple[Mapping[str, str | None], str | None]:
+    """Return a row, and what is wrong with it if something is."""
+    try:
+        return decoder.read_row(message), None
+    except UnicodeDecodeError:
+        return decoder.read_row(message, "replace"), _FOREIGN_BYTES

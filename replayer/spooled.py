@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from psycopg.adapt import Loader
 from psycopg.rows import class_row
 
 from pgrepl.decoding.formats import payload_decoder
@@ -17,7 +16,6 @@ from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
 __all__ = [
-    "BytesLoader",
     "PartKey",
     "SpooledPart",
     "count_bytes",
@@ -48,25 +46,19 @@ class SpooledPart:
     last_lsn: Lsn
     last_commit_at: str
     change_count: int
+    format: str
+    encoding: str
     payload: bytes
 
     @property
     def decoder(self) -> PayloadDecoder:
         """What reads its payload."""
-        return payload_decoder("wal2json", "UTF8")
+        return payload_decoder(self.format, self.encoding)
 
     @property
     def key(self) -> PartKey:
         """Which row it is."""
         return PartKey(self.seq, self.bucket, self.part)
-
-
-class BytesLoader(Loader):
-    """Reads a text as the bytes it came in."""
-
-    def load(self, data: Any) -> bytes:  # noqa: ANN401  psycopg hands over any kind of buffer
-        """Copy it."""
-        return bytes(data)
 
 
 def read_parts(
@@ -80,8 +72,10 @@ def read_parts(
         " where source_id = %s and seq > %s and seq <= %s and bucket = any (%s)",
         wanted,
     ).fetchall()
-    with connection.cursor("pgrepl_spool", row_factory=class_row(SpooledPart)) as cursor:
-        cursor.adapters.register_loader("text", BytesLoader)
+    # In text a byte would be sent as two digits.
+    with connection.cursor(
+        "pgrepl_spool", row_factory=class_row(SpooledPart), binary=True
+    ) as cursor:
         cursor.itersize = max(1, _FETCH_BYTES // max(1, biggest))
         cursor.execute(load_query("pgrepl.replayer", "parts_behind"), wanted)
         yield from cursor
@@ -113,8 +107,7 @@ def read_part_keys(
 
 def read_part(connection: Connection, source_id: int, key: PartKey) -> SpooledPart:
     """Return one part."""
-    with connection.cursor(row_factory=class_row(SpooledPart)) as cursor:
-        cursor.adapters.register_loader("text", BytesLoader)
+    with connection.cursor(row_factory=class_row(SpooledPart), binary=True) as cursor:
         part = cursor.execute(load_query("pgrepl.replayer", "part"), (source_id, *key)).fetchone()
     if part is None:
         raise SpoolError(f"row {key.seq}/{key.bucket}/{key.part} is gone from the spool")

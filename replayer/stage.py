@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from psycopg.sql import SQL, Composable, Identifier
+from psycopg.sql import SQL, Composable, Identifier, Literal
 
 from pgrepl.decoding.changes import NULL, Key, Layout, Run
 from pgrepl.decoding.shape import Shape
@@ -45,27 +45,35 @@ class Stage:
         return sum(count for (op, _), count in self.counts.items() if op in ops)
 
 
-def copy_inserts(connection: Connection, shape: Shape, runs: Sequence[Run]) -> None:
+def copy_inserts(connection: Connection, shape: Shape, runs: Sequence[Run], encoding: str) -> None:
     """Write new rows straight into the table."""
     for run in runs:
         end = len(run.layout.columns) + 1
         rows = [b"\t".join(change[1:end]) for change in run.changes]
-        _copy(connection, shape.identifier, map(Identifier, run.layout.columns), rows)
+        _copy(connection, shape.identifier, run.layout.columns, rows, encoding)
 
 
 def stage_inserts(
-    connection: Connection, shape: Shape, runs: Sequence[Run], place: tuple[str, str]
+    connection: Connection,
+    shape: Shape,
+    runs: Sequence[Run],
+    place: tuple[str, str],
+    encoding: str,
 ) -> Stage:
     """Stage new rows, with the target's key."""
     changes = ((run.layout, change) for run in runs for change in run.changes)
     rows: dict[Key, RowState] = {
         number: RowState(None, layout, change) for number, (layout, change) in enumerate(changes)
     }
-    return stage_keyed(connection, shape, KeyedNet(shape.key, rows, ()), place)
+    return stage_keyed(connection, shape, KeyedNet(shape.key, rows, ()), place, encoding)
 
 
 def stage_keyed(
-    connection: Connection, shape: Shape, net: KeyedNet, place: tuple[str, str]
+    connection: Connection,
+    shape: Shape,
+    net: KeyedNet,
+    place: tuple[str, str],
+    encoding: str,
 ) -> Stage:
     """Stage the net change of a table with a key."""
     writer = _KeyedWriter(shape, net)
@@ -85,7 +93,7 @@ def stage_keyed(
     if writer.has_old_keys:
         columns += [f"o{n}" for n in range(len(net.key))]
     columns += [f"c{n}" for n in range(len(shape.carried))]
-    _copy(connection, Identifier(*place), map(Identifier, columns), rows)
+    _copy(connection, Identifier(*place), columns, rows, encoding)
     return Stage(
         shape=shape,
         place=place,
@@ -96,14 +104,18 @@ def stage_keyed(
 
 
 def stage_multiset(
-    connection: Connection, shape: Shape, net: MultisetNet, place: tuple[str, str]
+    connection: Connection,
+    shape: Shape,
+    net: MultisetNet,
+    place: tuple[str, str],
+    encoding: str,
 ) -> Stage:
     """Stage the net change of a table without a key."""
     _create(connection, shape, place, [SQL("null::bigint as n")], net.columns)
     changed = {row: count for row, count in net.counts.items() if count}
     rows = [b"\t".join((b"%d" % count, *row)) for row, count in changed.items()]
     columns = ["n", *(f"c{n}" for n in range(len(net.columns)))]
-    _copy(connection, Identifier(*place), map(Identifier, columns), rows)
+    _copy(connection, Identifier(*place), columns, rows, encoding)
     counts = {
         ("I", 0): sum(count for count in changed.values() if count > 0),
         ("D", 0): -sum(count for count in changed.values() if count < 0),
@@ -216,11 +228,21 @@ def _cast(shape: Shape, name: str) -> Composable:
 
 
 def _copy(
-    connection: Connection, table: Composable, columns: Iterable[Composable], rows: Sequence[bytes]
+    connection: Connection,
+    table: Composable,
+    columns: Iterable[str],
+    rows: Sequence[bytes],
+    encoding: str,
 ) -> None:
+    """Send rows whose texts are in an encoding; the server converts them to its own."""
     if not rows:
         return
-    statement = SQL("copy {} ({}) from stdin").format(table, SQL(", ").join(columns))
+    if encoding == "SQL_ASCII":
+        # The server would take whatever bytes come, and have them in a text that is none.
+        encoding = connection.info.parameter_status("server_encoding") or "UTF8"
+    statement = SQL("copy {} ({}) from stdin (encoding {})").format(
+        table, SQL(", ").join(map(Identifier, columns)), Literal(encoding)
+    )
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
         copy.write(b"\n".join(rows))
         copy.write(b"\n")

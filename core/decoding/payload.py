@@ -99,13 +99,13 @@ class PayloadDecoder(Protocol):
     def command_of(self, truncate: bytes) -> bytes:
         """Return what is the same for all tables that one TRUNCATE names, and for no other."""
 
-    def read_row(self, insert: bytes) -> Mapping[str, str | None]:
+    def read_row(self, insert: bytes, errors: str = "strict") -> Mapping[str, str | None]:
         """Return the new row of a change, column to PostgreSQL's text of the value.
 
         Raises
         ------
-        ValueError
-            when a value is not valid in the source's encoding.
+        UnicodeDecodeError
+            when a value is not valid in the source's encoding; ``errors`` as in ``bytes.decode``.
 
         """
 

@@ -65,10 +65,10 @@ class Wal2JsonPayload:
         """Return its position: one TRUNCATE is one record in the write-ahead log."""
         return truncate[truncate.find(_LSN) : truncate.find(SCHEMA)]
 
-    def read_row(self, insert: bytes) -> Mapping[str, str | None]:
+    def read_row(self, insert: bytes, errors: str = "strict") -> Mapping[str, str | None]:
         """Return the new row of a change."""
         names, values = read_entries(insert, insert.find(COLUMNS) + len(COLUMNS), self._codec)
-        texts = [read_value(value, self._codec) for value in values]
+        texts = [read_value(value, self._codec, errors) for value in values]
         return dict(zip(names, texts, strict=True))
 
     def show_row(self, change: bytes) -> Mapping[str, str | None]:
