@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.routes import TableName
+from pgrepl.receiver.routing import TableName
 from pgrepl.spool import SpoolPart
 
 __all__ = ["Batch"]

@@ -24,22 +24,22 @@ from pgrepl.encodings import python_codec
 from pgrepl.errors import AlreadyRunning, PgreplError, Retry, TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
-from pgrepl.receiver.assembler import Assembler
-from pgrepl.receiver.notify import Notifier
-from pgrepl.receiver.routes import Router
-from pgrepl.receiver.session import Session
-from pgrepl.receiver.settings import ReceiverSettings
-from pgrepl.receiver.source import (
+from pgrepl.receiver.postgres.assembler import Assembler
+from pgrepl.receiver.postgres.catalog import (
     SourceFacts,
     mark_end,
     read_catalogue,
     read_facts,
 )
-from pgrepl.receiver.start import judge_confirmed, judge_start
-from pgrepl.receiver.stream import ReplicationStream, open_stream
-from pgrepl.receiver.target import LiveReceiver, SpoolSession, open_spool
+from pgrepl.receiver.postgres.replication_stream import ReplicationStream, open_stream
+from pgrepl.receiver.postgres.start_check import judge_confirmed, judge_start
+from pgrepl.receiver.postgres.stream_loop import Session
+from pgrepl.receiver.routing import Router
+from pgrepl.receiver.settings import ReceiverSettings
+from pgrepl.receiver.spool_session import LiveReceiver, SpoolSession, open_spool
+from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.systemd_notify import Notifier
 from pgrepl.receiver.wakeup import Wakeup
-from pgrepl.receiver.writer import SpoolWriter
 from pgrepl.source_state import find_source
 from pgrepl.sqlstate import translated
 

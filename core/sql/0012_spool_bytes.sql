@@ -22,7 +22,10 @@ select null::text        as source,
        null::json        as columns,
        null::json        as identity;
 
--- What is rewritten below is compressed as what is written later, see pgrepl.spool.
+-- Payloads are compressed by the server: 73 MB of pgbench's changes are 10.0 MB by lz4 for 0.2 s of
+-- its CPU, 8.5 MB by pglz for 0.75 s, and cost 0.4 s uncompressed. By ourselves, with zlib at level 1,
+-- they would be 7.2 MB and cost 0.6 s less on both sides, but nobody could read them with psql.
+-- A server that was built without lz4 has pglz. What is rewritten below is compressed in the same way.
 do $$
 begin
     if (select 'lz4' = any (enumvals) from pg_settings where name = 'default_toast_compression') then

@@ -1,7 +1,7 @@
 """The replication connection: frames in, status out, never blocking.
 
 psycopg has no API for replication, but its ``pq`` layer is libpq. The loop that reads is in
-``pgrepl.receiver.session``; here is everything around it.
+``pgrepl.receiver.postgres.stream_loop``; here is everything around it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
-from pgrepl.receiver.protocol import encode_status
-from pgrepl.receiver.start import Identity
+from pgrepl.receiver.postgres.protocol import encode_status
+from pgrepl.receiver.postgres.start_check import Identity
 from pgrepl.sqlstate import translate, translated
 
 __all__ = ["ReplicationStream", "open_stream"]

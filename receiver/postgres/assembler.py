@@ -1,7 +1,7 @@
 """Messages become segments of whole transactions. No I/O: bytes in, batches out.
 
 This module follows the stream: which transaction is in hand, where each change goes, what was lost
-on the way. How lines gather and leave is ``pgrepl.receiver.gathering``.
+on the way. How lines gather and leave is ``pgrepl.receiver.segment_buffer``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pgrepl.decoding.stream import Action, StreamDecoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
-from pgrepl.receiver.gathering import Gathering
 from pgrepl.receiver.pile import Pile
-from pgrepl.receiver.protocol import HEADER_BYTES
-from pgrepl.receiver.routes import Route, Router, TableName
+from pgrepl.receiver.postgres.protocol import HEADER_BYTES
+from pgrepl.receiver.routing import Route, Router, TableName
+from pgrepl.receiver.segment_buffer import Gathering
 from pgrepl.spool import PAYLOAD_LIMIT
 
 __all__ = ["Assembler"]

@@ -16,13 +16,13 @@ from select import POLLIN, poll
 from pgrepl.errors import SourceUnavailable
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.assembler import Assembler
-from pgrepl.receiver.notify import Notifier
-from pgrepl.receiver.protocol import XLOG_DATA, decode_keepalive
+from pgrepl.receiver.postgres.assembler import Assembler
+from pgrepl.receiver.postgres.protocol import XLOG_DATA, decode_keepalive
+from pgrepl.receiver.postgres.replication_stream import ReplicationStream
 from pgrepl.receiver.settings import ReceiverSettings
-from pgrepl.receiver.stream import ReplicationStream
+from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.systemd_notify import Notifier
 from pgrepl.receiver.wakeup import Wakeup
-from pgrepl.receiver.writer import SpoolWriter
 
 __all__ = ["Session"]
 

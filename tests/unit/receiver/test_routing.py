@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgrepl.decoding.wal2json import Wal2JsonStream
 from pgrepl.naming import TableSelection
-from pgrepl.receiver.routes import CatalogueTable, Router
+from pgrepl.receiver.routing import CatalogueTable, Router
 from pgrepl.spool import bucket_of
 
 

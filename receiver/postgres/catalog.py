@@ -12,7 +12,7 @@ from pgrepl.config import SourceConfig
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
 from pgrepl.queries import load_query
-from pgrepl.receiver.routes import CatalogueTable
+from pgrepl.receiver.routing import CatalogueTable
 from pgrepl.sqlstate import translated
 
 __all__ = ["SourceFacts", "mark_end", "read_catalogue", "read_facts"]
@@ -37,7 +37,7 @@ def read_facts(config: SourceConfig) -> SourceFacts:
     """Read what must hold before streaming begins."""
     with _session(config, "cannot read the state of the slot") as connection:
         with connection.cursor(row_factory=class_row(SourceFacts)) as cursor:
-            query = load_query("pgrepl.receiver", "source_facts")
+            query = load_query("pgrepl.receiver.postgres", "source_facts")
             (facts,) = cursor.execute(query, {"slot": config.slot}).fetchall()
         return facts
 
@@ -46,7 +46,7 @@ def read_catalogue(config: SourceConfig) -> Sequence[CatalogueTable]:
     """Read all tables whose changes can arrive."""
     with _session(config, "cannot read the tables") as connection:
         cursor = connection.cursor(row_factory=class_row(CatalogueTable))
-        return cursor.execute(load_query("pgrepl.receiver", "source_tables")).fetchall()
+        return cursor.execute(load_query("pgrepl.receiver.postgres", "source_tables")).fetchall()
 
 
 def mark_end(config: SourceConfig) -> Lsn:

@@ -9,9 +9,9 @@ import pytest
 
 from pgrepl.errors import PgreplError, SourceError, SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.source import SourceFacts
-from pgrepl.receiver.start import Identity, judge_start
-from pgrepl.receiver.target import Progress
+from pgrepl.receiver.postgres.catalog import SourceFacts
+from pgrepl.receiver.postgres.start_check import Identity, judge_start
+from pgrepl.receiver.spool_session import Progress
 from pgrepl.source_state import SourceRow
 
 ROW = SourceRow(1, "shop", "slot", "db", 77, 1, "streaming", Lsn(0x100))

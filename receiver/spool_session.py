@@ -25,7 +25,7 @@ from pgrepl.migrations import migrate
 from pgrepl.postgres import Connection, connect
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.predecessor import is_alive
-from pgrepl.receiver.routes import TableName
+from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.spool_rows import COLUMNS, encode_rows
 from pgrepl.source_state import SourceRow, find_source
 from pgrepl.spool import CHANNEL, MORE, SERIAL_BUCKET, SpoolPart

@@ -10,8 +10,8 @@ from pgrepl.decoding.wal2json import Wal2JsonStream
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.naming import TableSelection
-from pgrepl.receiver.assembler import Assembler
-from pgrepl.receiver.routes import CatalogueTable, Router
+from pgrepl.receiver.postgres.assembler import Assembler
+from pgrepl.receiver.routing import CatalogueTable, Router
 from pgrepl.spool import bucket_of
 from tests.support.lines import begin, change, commit, frame, transaction
 

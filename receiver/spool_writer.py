@@ -17,7 +17,7 @@ from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.settings import ReceiverSettings
-from pgrepl.receiver.target import SpoolSession
+from pgrepl.receiver.spool_session import SpoolSession
 
 __all__ = ["SpoolWriter"]
 

@@ -19,7 +19,7 @@ from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.pile import Pile
-from pgrepl.receiver.routes import TableName
+from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.segment import Lines, build_parts
 from pgrepl.spool import SERIAL_BUCKET, SpoolPart
 

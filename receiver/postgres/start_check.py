@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from pgrepl.errors import SourceError, SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.source import SourceFacts
-from pgrepl.receiver.target import Progress
+from pgrepl.receiver.postgres.catalog import SourceFacts
+from pgrepl.receiver.spool_session import Progress
 from pgrepl.source_state import SourceRow
 
 __all__ = ["Identity", "judge_confirmed", "judge_start"]
