@@ -67,6 +67,8 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
                 "exclude": [pattern.text for pattern in source.selection.exclude],
                 **({"max_spool": _size(source.max_spool)} if source.max_spool else {}),
                 "special_floats": source.special_floats,
+                "kind": source.kind,
+                "plugin": source.plugin,
             }
             for source in config.sources.values()
         },

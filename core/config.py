@@ -23,6 +23,8 @@ __all__ = [
     "DDL_KINDS",
     "ON_CONFLICTS",
     "ON_ERRORS",
+    "PLUGINS",
+    "SOURCE_KINDS",
     "SPECIAL_FLOATS",
     "Config",
     "Consistency",
@@ -30,8 +32,10 @@ __all__ = [
     "HousekeepingConfig",
     "OnConflict",
     "OnError",
+    "Plugin",
     "ReplayConfig",
     "SourceConfig",
+    "SourceKind",
     "SparkConfig",
     "SpecialFloats",
     "TargetConfig",
@@ -47,10 +51,14 @@ Consistency = Literal["shard", "batch"]
 OnError = Literal["park", "stop"]
 OnConflict = Literal["error", "apply"]
 SpecialFloats = Literal["mark", "exact"]
+SourceKind = Literal["postgres"]
+Plugin = Literal["wal2json"]
 CONSISTENCIES: tuple[str, ...] = get_args(Consistency)
 ON_ERRORS: tuple[str, ...] = get_args(OnError)
 ON_CONFLICTS: tuple[str, ...] = get_args(OnConflict)
 SPECIAL_FLOATS: tuple[str, ...] = get_args(SpecialFloats)
+SOURCE_KINDS: tuple[str, ...] = get_args(SourceKind)
+PLUGINS: tuple[str, ...] = get_args(Plugin)
 
 #: What DDL may bring besides tables and what they need.
 DDL_KINDS = ("views", "functions", "triggers", "grants", "policies")
@@ -135,6 +143,9 @@ class SourceConfig:
     max_spool: int | None = None
     #: What to do about NaN and Infinity, which wal2json before 2.6 prints as null.
     special_floats: SpecialFloats = "mark"
+    #: What the source is, and which output plugin decodes its changes.
+    kind: SourceKind = "postgres"
+    plugin: Plugin = "wal2json"
 
     @property
     def endpoint(self) -> Endpoint:

@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from psycopg import errors
 from psycopg.sql import SQL, Identifier, Literal
 
+from pgrepl.advisory import receive_lock, try_lock
 from pgrepl.config import SourceConfig
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import AlreadyRunning, TargetError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.migrations import migrate
+from pgrepl.position import Position
 from pgrepl.postgres import Connection, connect
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.predecessor import is_alive
@@ -185,7 +187,7 @@ class SpoolSession:
                 (source_id, schema, table, bucket),
             )
 
-    def _commit(self, batch: Batch, position: Lsn, news: str) -> None:
+    def _commit(self, batch: Batch, position: Position, news: str) -> None:
         """Record the position and commit, in one round trip."""
         notify = SQL("select pg_notify({}, {});").format(Literal(CHANNEL), Literal(news))
         statement = SQL(
@@ -230,7 +232,7 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
                 " or name in ('lock_timeout', 'transaction_timeout')"
             )
         source = _checked_source(find_source(connection, config.name), config)
-        _set_up_origin(connection, target, source.slot)
+        _take_origin(connection, target, source)
     except BaseException:
         connection.close()
         raise
@@ -253,13 +255,17 @@ def _checked_source(source: SourceRow | None, config: SourceConfig) -> SourceRow
     return source
 
 
-def _set_up_origin(connection: Connection, target: Endpoint, origin: str) -> None:
+def _take_origin(connection: Connection, target: Endpoint, source: SourceRow) -> None:
     """Take the origin: whoever has it is the only receiver."""
+    origin = source.slot
     with translated(target, f'cannot use replication origin "{origin}"'):
+        # PostgreSQL does not tell who has an origin, but who has a lock.
+        lock = receive_lock(source.name)
+        is_first = try_lock(connection, lock)
         try:
             connection.execute("select pg_replication_origin_session_setup(%s)", (origin,))
         except errors.ObjectInUse as exc:
-            is_certain = is_alive(connection, exc.diag.message_primary or "")
+            is_certain = not is_first and is_alive(connection, lock)
             raise (LiveReceiver if is_certain else AlreadyRunning)(
                 f'another receiver has replication origin "{origin}" on the target',
                 hint="Only one receiver per source can run; pg_stat_activity shows it as"

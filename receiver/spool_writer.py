@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from pgrepl.errors import SpoolError
-from pgrepl.lsn import Lsn
+from pgrepl.position import Position
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.spool_session import SpoolSession
@@ -35,14 +35,14 @@ class SpoolWriter:
         self,
         session: SpoolSession,
         *,
-        start: Lsn,
+        start: Position,
         settings: ReceiverSettings,
         max_spool: int | None,
         may_pause: bool,
         wake: Callable[[], None],
     ) -> None:
         """Start the thread; ``wake`` is called in it after each commit and at its end."""
-        self.flushed: int = start
+        self.flushed: Position = start
         self.spool_bytes = 0
         self.transaction_count = 0
         self.change_count = 0

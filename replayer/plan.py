@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pgrepl.errors import SpoolError
-from pgrepl.lsn import Lsn
+from pgrepl.position import Position
 from pgrepl.spool import SegmentKind
 
 __all__ = ["Batch", "Limits", "Segment", "missing_segment", "plan_batch", "shard_buckets"]
@@ -19,8 +19,8 @@ class Segment:
 
     seq: int
     kind: SegmentKind
-    first_lsn: Lsn
-    last_lsn: Lsn
+    first_lsn: Position
+    last_lsn: Position
     first_commit_at: datetime
     last_commit_at: datetime
     change_count: int
@@ -41,7 +41,7 @@ class Limits:
     seconds: int
     changes: int
     #: Nothing whose transactions all committed at or behind this position; None: no end.
-    until: Lsn | None = None
+    until: Position | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +52,8 @@ class Batch:
     #: The segment before the first, and the last.
     from_seq: int
     to_seq: int
-    first_lsn: Lsn
-    last_lsn: Lsn
+    first_lsn: Position
+    last_lsn: Position
     last_commit_at: datetime
     change_count: int
     buckets: frozenset[int]

@@ -9,7 +9,7 @@ from psycopg.rows import class_row
 
 from pgrepl.bindings import publish
 from pgrepl.errors import PgreplError, Retry
-from pgrepl.lsn import Lsn
+from pgrepl.position import Position
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 from pgrepl.replayer.plan import Segment
@@ -46,7 +46,7 @@ class ShardPosition:
     shard: int
     shard_count: int
     applied_seq: int
-    applied_lsn: Lsn
+    applied_lsn: Position
 
 
 def begin_progress(connection: Connection, source_id: int, shard_count: int) -> None:
@@ -120,7 +120,7 @@ def move(
     *,
     from_seq: int,
     to_seq: int,
-    to_lsn: Lsn,
+    to_lsn: Position,
 ) -> None:
     """Move one shard, in the transaction that applies what lies between.
 
@@ -140,7 +140,7 @@ def move(
 
 
 def move_all(
-    connection: Connection, source_id: int, from_seq: int, to_seq: int, to_lsn: Lsn
+    connection: Connection, source_id: int, from_seq: int, to_seq: int, to_lsn: Position
 ) -> None:
     """Move every shard of a source at once."""
     moved = connection.execute(
@@ -153,7 +153,7 @@ def move_all(
         raise Fenced
 
 
-def finish(connection: Connection, source_id: int, to_seq: int, to_lsn: Lsn) -> None:
+def finish(connection: Connection, source_id: int, to_seq: int, to_lsn: Position) -> None:
     """Remove what every shard has applied, and publish the position; one transaction.
 
     Shards that had nothing to do follow here.

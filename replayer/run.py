@@ -17,9 +17,9 @@ from pgrepl.config import Config
 from pgrepl.ddl import DdlApplier
 from pgrepl.errors import AlreadyRunning, PgreplError, Retry
 from pgrepl.failpoint import reach
-from pgrepl.lsn import Lsn
 from pgrepl.migrations import migrate
 from pgrepl.naming import shown_name
+from pgrepl.position import Position
 from pgrepl.postgres import Connection, connect
 from pgrepl.replayer.job import JobFailed, ShardJobs
 from pgrepl.replayer.listener import Listener
@@ -54,7 +54,7 @@ class SourceResult:
     """What was applied of a source, when it ended on purpose."""
 
     source: str
-    applied: Lsn
+    applied: Position
     change_count: int
     batch_count: int
     #: Tables that are parked now, by schema and name.
@@ -92,7 +92,7 @@ class Replayer:
         self._is_stopping.set()
 
     def run(
-        self, *, once: bool = False, until: Mapping[str, Lsn] | None = None
+        self, *, once: bool = False, until: Mapping[str, Position] | None = None
     ) -> list[SourceResult]:
         """Apply the spool: all that is there now (once), up to positions, or until stopped.
 
@@ -122,7 +122,7 @@ class Replayer:
                 # A job of cron has no other time for it.
                 self._upkeep.stop(None if is_ending and not self._is_stopping.is_set() else 0.0)
 
-    def _run_session(self, *, is_ending: bool, until: Mapping[str, Lsn]) -> list[SourceResult]:
+    def _run_session(self, *, is_ending: bool, until: Mapping[str, Position]) -> list[SourceResult]:
         with (
             closing(connect(self._target, _STAGE)) as control,
             closing(Listener(self._target)) as listener,
@@ -369,7 +369,9 @@ def _passes(error: PgreplError | None) -> bool:
     )
 
 
-def _set_ends(control: Connection, works: Iterable[SourceWork], until: Mapping[str, Lsn]) -> None:
+def _set_ends(
+    control: Connection, works: Iterable[SourceWork], until: Mapping[str, Position]
+) -> None:
     """Let each source end where its spool ends now; with positions, only the named ones go on."""
     for work in works:
         work.until = until.get(work.source.name)

@@ -19,8 +19,8 @@ from pgrepl.decoding.changes import TableChanges
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import DdlError, PgreplError
 from pgrepl.failpoint import reach
-from pgrepl.lsn import Lsn
 from pgrepl.naming import shown_name
+from pgrepl.position import Position
 from pgrepl.postgres import Connection
 from pgrepl.replayer.ahead import one_ahead
 from pgrepl.replayer.apply import TableFailed, apply_changes, stage_changes
@@ -56,8 +56,8 @@ class ShardTask:
     shard: int
     from_seq: int
     to_seq: int
-    first_lsn: Lsn
-    to_lsn: Lsn
+    first_lsn: Position
+    to_lsn: Position
     buckets: Sequence[int]
     on_error: OnError
     on_conflict: OnConflict

@@ -9,7 +9,7 @@ from psycopg.rows import dict_row
 from pgrepl.copy_start import CopyStart
 from pgrepl.decoding.payload import TableName
 from pgrepl.decoding.shape import Column, Shape
-from pgrepl.lsn import Lsn
+from pgrepl.position import Position
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
@@ -41,7 +41,7 @@ class Tables:
         self,
         connection: Connection,
         source_id: int,
-        first_lsn: Lsn,
+        first_lsn: Position,
         *,
         ignores_parking: bool = False,
     ) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pgrepl.config import ReplayConfig
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import PgreplError
-from pgrepl.lsn import Lsn
+from pgrepl.position import Position
 from pgrepl.postgres import Connection
 from pgrepl.replayer.plan import (
     Batch,
@@ -56,7 +56,7 @@ class SourceWork:
     source: SourceRow
     #: Up to where ``--once`` goes; None: on and on.
     end_seq: int | None = None
-    until: Lsn | None = None
+    until: Position | None = None
     change_count: int = 0
     batch_count: int = 0
     parked: list[Parking] = field(default_factory=list)

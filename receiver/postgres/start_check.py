@@ -14,7 +14,7 @@ from pgrepl.receiver.postgres.catalog import SourceFacts
 from pgrepl.receiver.spool_session import Progress
 from pgrepl.source_state import SourceRow
 
-__all__ = ["Identity", "judge_confirmed", "judge_start"]
+__all__ = ["Identity", "check_confirmed", "check_start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Identity:
     timeline: int
 
 
-def judge_start(
+def check_start(
     *,
     row: SourceRow,
     origin: Lsn | None,
@@ -42,9 +42,9 @@ def judge_start(
         when something may be missing between the target's position and what the slot sends.
 
     """
-    _judge_source(row, facts, identity)
-    _judge_slot(row, facts, plugin)
-    start = _judge_target(row, origin, progress)
+    _check_source(row, facts, identity)
+    _check_slot(row, facts, plugin)
+    start = _check_target(row, origin, progress)
     again = _again(row)
     if facts.flush_lsn is not None and start > facts.flush_lsn:
         raise SourceError(
@@ -52,11 +52,11 @@ def judge_start(
             " it was restored to the past",
             hint=again,
         )
-    judge_confirmed(row, start, facts)
+    check_confirmed(row, start, facts)
     return start
 
 
-def judge_confirmed(row: SourceRow, start: Lsn, facts: SourceFacts) -> None:
+def check_confirmed(row: SourceRow, start: Lsn, facts: SourceFacts) -> None:
     """Refuse a slot that does not send what lies behind the start any more."""
     confirmed = facts.confirmed_flush_lsn
     if confirmed is not None and confirmed > start:
@@ -67,7 +67,7 @@ def judge_confirmed(row: SourceRow, start: Lsn, facts: SourceFacts) -> None:
         )
 
 
-def _judge_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> None:
+def _check_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> None:
     again = _again(row)
     if identity.system_identifier != row.system_identifier:
         raise SourceError(
@@ -89,7 +89,7 @@ def _judge_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> Non
         )
 
 
-def _judge_slot(row: SourceRow, facts: SourceFacts, plugin: str) -> None:
+def _check_slot(row: SourceRow, facts: SourceFacts, plugin: str) -> None:
     again = _again(row)
     where = f'slot "{row.slot}" of source "{row.name}"'
     if facts.slot_plugin is None:
@@ -108,7 +108,7 @@ def _judge_slot(row: SourceRow, facts: SourceFacts, plugin: str) -> None:
         )
 
 
-def _judge_target(row: SourceRow, origin: Lsn | None, progress: Progress | None) -> Lsn:
+def _check_target(row: SourceRow, origin: Lsn | None, progress: Progress | None) -> Lsn:
     recorded = row.consistent_point if progress is None else progress.received_lsn
     if origin is None or origin != recorded:
         raise SpoolError(

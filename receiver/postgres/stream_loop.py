@@ -15,16 +15,14 @@ from select import POLLIN, poll
 
 from pgrepl.errors import SourceUnavailable
 from pgrepl.failpoint import reach
-from pgrepl.lsn import Lsn
+from pgrepl.lsn import Lsn, as_lsn
 from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.protocol import XLOG_DATA, decode_keepalive
 from pgrepl.receiver.postgres.replication_stream import ReplicationStream
-from pgrepl.receiver.settings import ReceiverSettings
+from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool_writer import SpoolWriter
-from pgrepl.receiver.systemd_notify import Notifier
-from pgrepl.receiver.wakeup import Wakeup
 
-__all__ = ["Session"]
+__all__ = ["StreamLoop"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ _FEW = 64
 _TIMEOUT_S = 60.0
 
 
-class Session:
+class StreamLoop:
     """Joins a stream, an assembler and a writer."""
 
     def __init__(
@@ -51,19 +49,17 @@ class Session:
         stream: ReplicationStream,
         assembler: Assembler,
         writer: SpoolWriter,
-        settings: ReceiverSettings,
+        surroundings: Surroundings,
         timeout_s: float,
-        wakeup: Wakeup,
-        notifier: Notifier,
     ) -> None:
         """Take over parts that are ready to run; ``timeout_s`` is the source's, 0 if none."""
         self._stream = stream
         self._assembler = assembler
         self._writer = writer
-        self._settings = settings
+        self._settings = settings = surroundings.settings
         self._timeout_s = timeout_s or _TIMEOUT_S
-        self._wakeup = wakeup
-        self._notifier = notifier
+        self._wakeup = wakeup = surroundings.wakeup
+        self._notifier = surroundings.notifier
         self._status_s = min(settings.status_s, self._timeout_s / 4)
         now = time.monotonic()
         self._status_at = now
@@ -239,7 +235,7 @@ class Session:
         self._status_at = now = time.monotonic()
         self._stream.send_status(
             received=self._assembler.received,
-            flushed=self._writer.flushed,
+            flushed=as_lsn(self._writer.flushed),
             # To a client that talks by itself an idle server says nothing, unless it is asked.
             wants_reply=now - self._heard_at > self._timeout_s / 2,
         )
@@ -274,7 +270,7 @@ class Session:
             "position",
             extra={
                 "received": Lsn(self._assembler.received),
-                "flushed": Lsn(self._writer.flushed),
+                "flushed": self._writer.flushed,
                 "messages_per_s": round(rate),
                 "spool_bytes": self._writer.spool_bytes,
             },

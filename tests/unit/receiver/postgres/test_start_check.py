@@ -10,7 +10,7 @@ import pytest
 from pgrepl.errors import PgreplError, SourceError, SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.catalog import SourceFacts
-from pgrepl.receiver.postgres.start_check import Identity, judge_start
+from pgrepl.receiver.postgres.start_check import Identity, check_start
 from pgrepl.receiver.spool_session import Progress
 from pgrepl.source_state import SourceRow
 
@@ -27,11 +27,11 @@ GOOD: dict[str, Any] = {
 
 
 def test_begins_at_the_origin():
-    assert judge_start(**GOOD) == Lsn(0x200)
+    assert check_start(**GOOD) == Lsn(0x200)
 
 
 def test_first_receiver_begins_at_the_consistent_point():
-    assert judge_start(**GOOD | {"origin": Lsn(0x100), "progress": None}) == Lsn(0x100)
+    assert check_start(**GOOD | {"origin": Lsn(0x100), "progress": None}) == Lsn(0x100)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,6 @@ def test_first_receiver_begins_at_the_consistent_point():
 )
 def test_refuses_what_may_have_a_gap_and_says_what_to_do(change, kind, text):
     with pytest.raises(PgreplError, match=text) as caught:
-        judge_start(**GOOD | change)
+        check_start(**GOOD | change)
     assert type(caught.value) is kind
     assert caught.value.hint
