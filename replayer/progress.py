@@ -12,7 +12,7 @@ from pgrepl.errors import PgreplError, Retry
 from pgrepl.position import Position
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
-from pgrepl.replayer.plan import Segment
+from pgrepl.replayer.batches import Segment
 
 __all__ = [
     "Fenced",

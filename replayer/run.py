@@ -21,9 +21,9 @@ from pgrepl.migrations import migrate
 from pgrepl.naming import shown_name
 from pgrepl.position import Position
 from pgrepl.postgres import Connection, connect
-from pgrepl.replayer.job import JobFailed, ShardJobs
+from pgrepl.replayer.batch_commit import drop_stages, merge_batch, stage_prefix
 from pgrepl.replayer.listener import Listener
-from pgrepl.replayer.pace import seconds_apart
+from pgrepl.replayer.pacing import seconds_apart
 from pgrepl.replayer.progress import (
     begin_progress,
     finish,
@@ -31,12 +31,12 @@ from pgrepl.replayer.progress import (
     last_written,
     read_positions,
 )
-from pgrepl.replayer.serial import SerialTransaction
+from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard import ShardResult, TableStopped
-from pgrepl.replayer.whole import drop_stages, merge_batch, stage_prefix
-from pgrepl.replayer.work import SourceWork, Work, shard_tasks
+from pgrepl.replayer.shard.task import ShardResult, TableStopped
+from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
+from pgrepl.replayer.spark_job import JobFailed, ShardJobs
 from pgrepl.resync_due import read_due
 from pgrepl.source_state import find_source
 from pgrepl.sqlstate import translated

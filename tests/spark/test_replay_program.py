@@ -9,7 +9,7 @@ import pytest
 
 from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.errors import PgreplError
-from pgrepl.replayer.job import ShardJobs
+from pgrepl.replayer.spark_job import ShardJobs
 from pgrepl.resync_due import mark_due
 from pgrepl.throwaway import Cluster
 from tests.support.backlog import control

@@ -12,8 +12,8 @@ from pgrepl.dsn import Side
 from pgrepl.postgres import Connection, connect
 from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.progress import begin_progress
-from pgrepl.replayer.shard import ShardTask
-from pgrepl.replayer.work import SourceWork, Work, shard_tasks
+from pgrepl.replayer.shard.task import ShardTask
+from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
 from pgrepl.source_state import find_source
 from pgrepl.throwaway import Cluster
 from tests.support.database import Database

@@ -77,7 +77,7 @@ def read_parts(
         "pgrepl_spool", row_factory=class_row(SpooledPart), binary=True
     ) as cursor:
         cursor.itersize = max(1, _FETCH_BYTES // max(1, biggest))
-        cursor.execute(load_query("pgrepl.replayer", "parts_behind"), wanted)
+        cursor.execute(load_query("pgrepl.replayer", "parts_after"), wanted)
         yield from cursor
 
 

@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
 from pgrepl.config import OnConflict
 from pgrepl.postgres import Connection
-from pgrepl.replayer.stage import Stage
+from pgrepl.replayer.shard.staging import Stage
 
 __all__ = ["Conflict", "Outcome", "merge"]
 

@@ -16,7 +16,7 @@ from psycopg.sql import SQL, Composable, Identifier, Literal
 from pgrepl.decoding.changes import NULL, Key, Layout, Run
 from pgrepl.decoding.shape import Shape
 from pgrepl.postgres import Connection
-from pgrepl.replayer.fold import KeyedNet, MultisetNet, RowState
+from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, RowState
 
 __all__ = ["Stage", "copy_inserts", "stage_inserts", "stage_keyed", "stage_multiset"]
 

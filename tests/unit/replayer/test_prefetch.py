@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pgrepl.replayer.ahead import one_ahead
+from pgrepl.replayer.shard.prefetch import one_ahead
 
 
 def count(end):

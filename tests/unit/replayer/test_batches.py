@@ -9,7 +9,7 @@ import pytest
 
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.replayer.plan import Limits, Segment, plan_batch, shard_buckets
+from pgrepl.replayer.batches import Limits, Segment, plan_batch, shard_buckets
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 ALL = Limits(seconds=1000, changes=1000)

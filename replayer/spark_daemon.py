@@ -11,7 +11,7 @@ import gc
 import pyspark.worker  # noqa: F401  what every worker runs
 from pyspark.daemon import manager
 
-import pgrepl.replayer.shard  # noqa: F401  what every task runs
+import pgrepl.replayer.shard.task  # noqa: F401  what every task runs
 
 if __name__ == "__main__":
     gc.freeze()

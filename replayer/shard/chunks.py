@@ -9,8 +9,8 @@ from pgrepl.decoding.changes import TableChanges
 from pgrepl.decoding.payload import ChangesByTable, PayloadDecoder
 from pgrepl.postgres import Connection
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.spooled import PartKey, read_parts
-from pgrepl.replayer.tables import Table, TableName, Tables
+from pgrepl.replayer.spool_reader import PartKey, read_parts
+from pgrepl.replayer.target_table import Table, TableName, Tables
 
 __all__ = ["Chunk", "read_chunks"]
 

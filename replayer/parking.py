@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection
-from pgrepl.replayer.apply import TableFailed
-from pgrepl.replayer.merge import Outcome
-from pgrepl.replayer.spooled import PartKey, read_part
-from pgrepl.replayer.tables import TableName
+from pgrepl.replayer.shard.apply import TableFailed
+from pgrepl.replayer.shard.merge import Outcome
+from pgrepl.replayer.spool_reader import PartKey, read_part
+from pgrepl.replayer.target_table import TableName
 
 __all__ = ["Place", "add_parts", "add_payload", "count_conflict", "note_unknown", "park"]
 

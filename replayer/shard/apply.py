@@ -13,9 +13,9 @@ from pgrepl.decoding.changes import INSERT, ColumnMissing, TableChanges
 from pgrepl.decoding.shape import Shape
 from pgrepl.naming import shown_name
 from pgrepl.postgres import Connection
-from pgrepl.replayer.fold import MultisetNet, fold, fold_multiset
-from pgrepl.replayer.merge import Conflict, Outcome, merge
-from pgrepl.replayer.stage import (
+from pgrepl.replayer.shard.fold import MultisetNet, fold, fold_multiset
+from pgrepl.replayer.shard.merge import Conflict, Outcome, merge
+from pgrepl.replayer.shard.staging import (
     Stage,
     copy_inserts,
     stage_inserts,

@@ -10,13 +10,13 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.config import OnConflict, OnError
 from pgrepl.failpoint import reach
 from pgrepl.postgres import Connection
-from pgrepl.replayer.apply import TableFailed, merge_stage
-from pgrepl.replayer.merge import Outcome
-from pgrepl.replayer.park import add_parts, count_conflict, note_unknown, park
-from pgrepl.replayer.plan import Batch
+from pgrepl.replayer.batches import Batch
+from pgrepl.replayer.parking import add_parts, count_conflict, note_unknown, park
 from pgrepl.replayer.progress import move_all, remove_applied
-from pgrepl.replayer.shard import Parking, ShardResult, StagedTable, stop_at
-from pgrepl.replayer.tables import Tables
+from pgrepl.replayer.shard.apply import TableFailed, merge_stage
+from pgrepl.replayer.shard.merge import Outcome
+from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
+from pgrepl.replayer.target_table import Tables
 from pgrepl.source_state import SourceRow
 
 __all__ = ["drop_stages", "merge_batch", "stage_prefix"]

@@ -22,16 +22,16 @@ from pgrepl.failpoint import reach
 from pgrepl.naming import shown_name
 from pgrepl.position import Position
 from pgrepl.postgres import Connection
-from pgrepl.replayer.ahead import one_ahead
-from pgrepl.replayer.apply import TableFailed, apply_changes, stage_changes
-from pgrepl.replayer.chunk import Chunk, read_chunks
-from pgrepl.replayer.park import add_parts, count_conflict, note_unknown, park
+from pgrepl.replayer.parking import add_parts, count_conflict, note_unknown, park
 from pgrepl.replayer.progress import Fenced, move
 from pgrepl.replayer.session import lend_session
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.spooled import PartKey, count_bytes
-from pgrepl.replayer.stage import Stage
-from pgrepl.replayer.tables import TableName, Tables
+from pgrepl.replayer.shard.apply import TableFailed, apply_changes, stage_changes
+from pgrepl.replayer.shard.chunks import Chunk, read_chunks
+from pgrepl.replayer.shard.prefetch import one_ahead
+from pgrepl.replayer.shard.staging import Stage
+from pgrepl.replayer.spool_reader import PartKey, count_bytes
+from pgrepl.replayer.target_table import TableName, Tables
 from pgrepl.spool import DDL_TABLE
 from pgrepl.sqlstate import is_transient, translate
 

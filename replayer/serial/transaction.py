@@ -12,15 +12,15 @@ from pgrepl.errors import DdlStopped
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection
-from pgrepl.replayer.apply import TableFailed, apply_changes
-from pgrepl.replayer.line_replay import Handlers, LineReplay, Lines
-from pgrepl.replayer.park import Place, add_payload, count_conflict, note_unknown, park
-from pgrepl.replayer.plan import Batch
+from pgrepl.replayer.batches import Batch
+from pgrepl.replayer.parking import Place, add_payload, count_conflict, note_unknown, park
 from pgrepl.replayer.progress import move_all, remove_applied
+from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard import Parking, stop_at
-from pgrepl.replayer.spooled import SpooledPart, read_part, read_part_keys, read_parts
-from pgrepl.replayer.tables import Table, TableName, Tables
+from pgrepl.replayer.shard.apply import TableFailed, apply_changes
+from pgrepl.replayer.shard.task import Parking, stop_at
+from pgrepl.replayer.spool_reader import SpooledPart, read_part, read_part_keys, read_parts
+from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.source_state import SourceRow
 from pgrepl.spool import DDL_TABLE, SERIAL_BUCKET
 

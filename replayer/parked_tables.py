@@ -17,11 +17,11 @@ from pgrepl.lsn import Lsn
 from pgrepl.naming import shown_name
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
-from pgrepl.replayer.apply import TableFailed, apply_changes
-from pgrepl.replayer.line_replay import Handlers, LineReplay, Lines
-from pgrepl.replayer.park import count_conflict
+from pgrepl.replayer.parking import count_conflict
+from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.tables import Table, TableName, Tables
+from pgrepl.replayer.shard.apply import TableFailed, apply_changes
+from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.sqlstate import translated
 
 __all__ = [

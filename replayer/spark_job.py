@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.config import SparkConfig
 from pgrepl.errors import ConfigError, PgreplError, Retry
-from pgrepl.replayer.shard import ShardResult, ShardTask, run_shard
+from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
 from pgrepl.spark import build_session
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _APP_NAME = "pgrepl-replay"
 
 #: The module from which Spark's workers are forked.
-DAEMON = "pgrepl.replayer.daemon"
+DAEMON = "pgrepl.replayer.spark_daemon"
 
 
 class JobFailed(PgreplError):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgrepl.replayer import ReplaySettings
-from pgrepl.replayer.pace import seconds_apart
+from pgrepl.replayer.pacing import seconds_apart
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = ReplaySettings(pace_s=1.0, hold_s=5.0)

@@ -11,7 +11,7 @@ from pgrepl.dsn import Endpoint
 from pgrepl.errors import PgreplError
 from pgrepl.position import Position
 from pgrepl.postgres import Connection
-from pgrepl.replayer.plan import (
+from pgrepl.replayer.batches import (
     Batch,
     Limits,
     Segment,
@@ -27,7 +27,7 @@ from pgrepl.replayer.progress import (
     read_segments,
 )
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard import Parking, ShardTask
+from pgrepl.replayer.shard.task import Parking, ShardTask
 from pgrepl.source_state import SourceRow
 
 __all__ = ["SourceWork", "Work", "shard_tasks"]
