@@ -68,6 +68,7 @@ def test_forbidden_import_would_be_noticed():
     assert imported_folders("from pgrepl import cli") == {"cli"}
     assert imported_folders("from pgrepl.errors import PgreplError") == set()
     assert imported_folders("from pgrepl.decoding import stream") == set()
+    assert imported_folders("from pgrepl.parallel import workers") == set()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
