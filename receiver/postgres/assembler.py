@@ -14,10 +14,9 @@ from pgrepl.decoding.stream import Action, StreamDecoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
-from pgrepl.receiver.pile import Pile
 from pgrepl.receiver.postgres.protocol import HEADER_BYTES
 from pgrepl.receiver.routing import Route, Router, TableName
-from pgrepl.receiver.segment_buffer import Gathering
+from pgrepl.receiver.segment_buffer import BucketMessages, SegmentBuffer
 from pgrepl.spool import PAYLOAD_LIMIT
 
 __all__ = ["Assembler"]
@@ -33,7 +32,7 @@ _LOST_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no 
 _LOST_FLOAT = "NaN or Infinity arrived as null: wal2json before 2.6 cannot print it"
 
 #: Of no table is known where its lines go.
-_NOTHING: Mapping[bytes, Pile] = {}
+_NOTHING: Mapping[bytes, BucketMessages] = {}
 
 
 class Assembler:
@@ -63,18 +62,18 @@ class Assembler:
         self._codec = codec
         self._checks_floats = not has_special_values
         self._stop_lsn = stop_lsn
-        self._held = Gathering(
+        self._buffer = SegmentBuffer(
             decoder=decoder,
             last_seq=last_seq,
             limit_bytes=limit_bytes,
             take_fresh=router.take_fresh,
         )
-        # By the plugin's key: routes, and the piles of tables of which no more need be known.
+        # By the plugin's key: routes, and the buckets of tables of which no more need be known.
         self._routes: dict[bytes, Route] = {}
-        self._plain: dict[bytes, Pile] = {}
+        self._plain: dict[bytes, BucketMessages] = {}
         self._specials: list[bytes] = []
         #: Where lines go that need no second look: nowhere outside a transaction.
-        self._known: Mapping[bytes, Pile] = _NOTHING
+        self._known: Mapping[bytes, BucketMessages] = _NOTHING
         # Of the transaction in hand.
         self._key_at = 0
         self._is_serial = False
@@ -84,42 +83,42 @@ class Assembler:
     @property
     def ready(self) -> deque[Batch]:
         """Batches to be written, oldest first; whoever writes them takes them out."""
-        return self._held.ready
+        return self._buffer.ready
 
     @property
     def has_segment(self) -> bool:
         """Whether whole transactions wait for a flush."""
-        return self._held.has_segment
+        return self._buffer.has_segment
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything before ``received`` has left, and nothing behind it."""
-        return self._held.is_settled
+        """Whether everything before ``received`` has left, and nothing after it."""
+        return self._buffer.is_settled
 
     def take(self, frames: Iterable[memoryview]) -> bool:
         """Take XLogData frames; true when there are batches to fetch or the end is reached."""
         # The hot path: what a plain change needs is at hand without a call.
-        decoder, held = self._decoder, self._held
+        decoder, buffer = self._decoder, self._buffer
         action_at, actions, key_end = decoder.action_at, decoder.actions, decoder.key_end
-        limit_bytes, held_bytes = held.limit_bytes, held.byte_count
-        known, key_at, begin = self._known, self._key_at, held.begin_line
+        limit_bytes, buffered_bytes = buffer.limit_bytes, buffer.byte_count
+        known, key_at, begin = self._known, self._key_at, buffer.begin_line
         for frame in () if self.is_finished else frames:
             message = frame[HEADER_BYTES:].tobytes()
             if known:
-                pile = known.get(message[key_at : message.find(key_end, key_at)])
-                if pile is not None:
-                    held_bytes += len(message)
-                    if held_bytes >= limit_bytes:
-                        held.byte_count = held_bytes - len(message)
+                messages = known.get(message[key_at : message.find(key_end, key_at)])
+                if messages is not None:
+                    buffered_bytes += len(message)
+                    if buffered_bytes >= limit_bytes:
+                        buffer.byte_count = buffered_bytes - len(message)
                         self._make_room(message)
-                        held_bytes = held.byte_count + len(message)
-                    if pile.begin is not begin:
-                        pile.begin = begin
-                        pile.begin_count += 1
-                        pile.add(begin)
-                    pile.add(message)
+                        buffered_bytes = buffer.byte_count + len(message)
+                    if messages.begin is not begin:
+                        messages.begin = begin
+                        messages.begin_count += 1
+                        messages.add(begin)
+                    messages.add(message)
                     continue
-            held.byte_count = held_bytes
+            buffer.byte_count = buffered_bytes
             action = actions.get(message[action_at])
             if action is _COMMIT:
                 self._take_commit(message, frame)
@@ -129,10 +128,10 @@ class Assembler:
                     break
             else:
                 self._take_other(action, message)
-            held_bytes = held.byte_count
-            known, key_at, begin = self._known, self._key_at, held.begin_line
-        held.byte_count = held_bytes
-        return self.is_finished or bool(held.ready)
+            buffered_bytes = buffer.byte_count
+            known, key_at, begin = self._known, self._key_at, buffer.begin_line
+        buffer.byte_count = buffered_bytes
+        return self.is_finished or bool(buffer.ready)
 
     def take_notice(self, severity: str, text: str) -> None:
         """Heed what the plugin said before the next message."""
@@ -154,11 +153,11 @@ class Assembler:
 
     def flush(self) -> None:
         """End the segment, if there is one; a transaction in hand is not part of it."""
-        self._held.flush(self.received)
+        self._buffer.flush(self.received)
 
     def position_batch(self) -> Batch:
         """Return a batch that only moves the position; right when all is settled."""
-        return self._held.position_batch(self.received)
+        return self._buffer.position_batch(self.received)
 
     def _take_other(self, action: Action | None, message: bytes) -> None:
         """Take what is neither a begin, nor a commit, nor a change of a plain table."""
@@ -198,7 +197,7 @@ class Assembler:
                 self.received = max(self.received, stop)
                 self.is_finished = True
                 return
-        self._held.begin(begin)
+        self._buffer.begin(begin)
         self.is_in_transaction = True
         self._key_at = self._decoder.key_at(begin)
         self._known = self._plain
@@ -210,7 +209,7 @@ class Assembler:
         if self._specials or not self.is_in_transaction:
             self._known = _NOTHING
         elif self._is_serial:
-            self._known = dict.fromkeys(self._plain, self._held.serial)
+            self._known = dict.fromkeys(self._plain, self._buffer.serial)
         else:
             self._known = self._plain
 
@@ -220,12 +219,12 @@ class Assembler:
             raise SpoolError("the source sent a change outside any transaction")
         route = self._find_route(message)
         if route.bucket is not None:
-            self._hold(message, route, route.bucket, is_truncate=is_truncate)
+            self._add(message, route, route.bucket, is_truncate=is_truncate)
         if self._specials:
             self._specials.clear()
             self._know()
 
-    def _hold(self, message: bytes, route: Route, bucket: int, *, is_truncate: bool) -> None:
+    def _add(self, message: bytes, route: Route, bucket: int, *, is_truncate: bool) -> None:
         if route.is_ddl:
             # An insert is DDL that ran; a delete is somebody who tidied up.
             if not self._decoder.is_insert(message):
@@ -235,16 +234,16 @@ class Assembler:
                 # transaction, which has committed: the source knows them all by now.
                 self._has_ddl = True
                 self._forget_routes()
-        held = self._held
+        buffer = self._buffer
         if (is_truncate or route.is_ddl) and not self._is_serial:
             self._is_serial = True
-            held.turn_serial()
+            buffer.turn_serial()
             self._know()
         if self._specials or (route.floats is not None and self._checks_floats):
             message = self._check_floats(message, route)
-        if held.byte_count + len(message) >= held.limit_bytes:
+        if buffer.byte_count + len(message) >= buffer.limit_bytes:
             self._make_room(message)
-        held.hold(message, held.serial if self._is_serial else held.pile(bucket))
+        buffer.add(message, buffer.serial if self._is_serial else buffer.bucket(bucket))
 
     def _find_route(self, message: bytes) -> Route:
         key = self._decoder.table_key(message)
@@ -255,13 +254,13 @@ class Assembler:
                 self._routes[key] = route
                 is_watched = route.is_ddl or (route.floats is not None and self._checks_floats)
                 if route.bucket is not None and not is_watched:
-                    self._plain[key] = self._held.pile(route.bucket)
+                    self._plain[key] = self._buffer.bucket(route.bucket)
                     self._know()
         return route
 
     def _take_commit(self, commit: bytes, frame: memoryview) -> None:
-        held = self._held
-        if not self.is_in_transaction or not self._decoder.is_end_of(held.begin_line, commit):
+        buffer = self._buffer
+        if not self.is_in_transaction or not self._decoder.is_end_of(buffer.begin_line, commit):
             raise SpoolError("the source committed a transaction that it did not begin")
         end_lsn = int.from_bytes(frame[1:9])
         if end_lsn <= self.received:
@@ -269,10 +268,10 @@ class Assembler:
                 f"the source sent a transaction that ended at {Lsn(end_lsn)} again;"
                 f" everything up to {Lsn(self.received)} was received"
             )
-        if self._is_serial or held.is_leaving:
+        if self._is_serial or buffer.is_leaving:
             self._commit_alone(end_lsn)
         else:
-            held.keep(end_lsn, self._losses)
+            buffer.keep(end_lsn, self._losses)
         self.received = end_lsn
         self.is_in_transaction = False
         self._known = _NOTHING
@@ -281,9 +280,9 @@ class Assembler:
 
     def _commit_alone(self, end_lsn: int) -> None:
         """End a transaction that is a segment of its own."""
-        held = self._held
-        held.flush(self.received)
-        held.end_alone(Lsn(end_lsn), is_serial=self._is_serial, losses=self._losses)
+        buffer = self._buffer
+        buffer.flush(self.received)
+        buffer.end_alone(Lsn(end_lsn), is_serial=self._is_serial, losses=self._losses)
         # They are the writer's now, even if there are none.
         self._losses = {}
         if self._has_ddl:
@@ -309,7 +308,7 @@ class Assembler:
                 hint="Exclude the table, or keep such values out of it.",
             )
         is_serial = self._is_serial
-        if self._held.make_room(
+        if self._buffer.make_room(
             len(message), self.received, is_serial=is_serial, losses=self._losses
         ):
             self._losses = {}
