@@ -5,7 +5,7 @@ source transactions, numbered by ``seq``. Its rows are **parts**; the lines of o
 into one **bucket**. A payload is the messages of the source's output plugin as the bytes they came
 in, in the encoding of the source; ``format`` and ``encoding`` of its row say how to read it, see
 ``pgrepl.decoding``. The begin message of a transaction stands before its first change, in every
-payload anew, so that each payload can be read alone.
+payload again, so that each payload can be read alone.
 
 A ``serial`` segment is one transaction with DDL (inserts into ``pgrepl.ddl_log``) or TRUNCATE. All
 its parts have bucket -1; read in order of ``part`` they are one stream. From the first DDL or
@@ -46,10 +46,10 @@ DDL_TABLE = ("pgrepl", "ddl_log")
 
 #: ``NOTIFY`` goes here after each commit, the source's name with it.
 CHANNEL = "pgrepl_spool"
-#: Stands behind the source's name in a notification while the receiver has more at hand.
+#: Follows the source's name in a notification while the receiver has more at hand.
 MORE = " more"
 
-#: PostgreSQL holds no value of 1 GiB, and lz4 wants to have 1/255 more than that at hand.
+#: PostgreSQL stores no value of 1 GiB, and lz4 wants to have 1/255 more than that at hand.
 PAYLOAD_LIMIT = 1_069_000_000
 
 _MICROSECOND = timedelta(microseconds=1)

@@ -3,7 +3,7 @@
 A table's bucket hashes the name of its root, so that a row that moves between partitions stays in
 one bucket. The catalogue of the source tells the root as it is now, which may be later than the
 change in hand; what keeps the order of a table's changes is that its bucket stays what it was. So
-an assignment is remembered on the target, and looked up anew only behind a serial segment, which
+an assignment is remembered on the target, and looked up again only after a serial segment, which
 the replayer never overtakes.
 """
 
@@ -95,7 +95,7 @@ class Router:
         return self._lost[text]
 
     def forget(self) -> None:
-        """Look everything up anew: what follows lies behind a serial segment with DDL."""
+        """Look everything up again: what follows comes after a serial segment with DDL."""
         self._routes.clear()
         self._lost.clear()
         self._catalogue.clear()

@@ -96,7 +96,7 @@ class Receiver:
 
         """
         # Messages are in no cycles: the collector would look at them for nothing, again and again.
-        # What a broken session leaves behind is collected before the next one.
+        # What a broken session leaves is collected before the next one.
         gc.disable()
         try:
             stop = until

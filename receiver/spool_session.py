@@ -147,7 +147,7 @@ class SpoolSession:
                 duplicate.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End the session; what is not committed is gone."""
+        """End the session; what is not committed is lost."""
         self._connection.close()
 
     def _copy(self, parts: Sequence[SpoolPart]) -> None:
@@ -273,7 +273,7 @@ def _take_origin(connection: Connection, target: Endpoint, source: SourceRow) ->
             ) from exc
         except errors.UndefinedObject as exc:
             raise TargetError(
-                f'replication origin "{origin}" is gone from the target',
+                f'replication origin "{origin}" does not exist on the target',
                 hint="Without it nobody knows what was received; copy the source again with"
                 " pgrepl basebackup SOURCE --restart.",
             ) from exc

@@ -59,7 +59,7 @@ class SpoolWriter:
         self._pending_bytes = 0
         self._error: BaseException | None = None
         #: Whether the source has more than was read so far; whoever reads it says so.
-        self.is_behind = False
+        self.has_more_to_read = False
         self._is_stopping = threading.Event()
         self._unchecked_bytes = 0
         self._checked_at = float("-inf")
@@ -118,7 +118,7 @@ class SpoolWriter:
         if self._is_stopping.is_set() and is_between:
             # Abandoned before it began: the source sends it again.
             return
-        has_more = self.is_behind or self._pending_count > 1
+        has_more = self.has_more_to_read or self._pending_count > 1
         self._session.write(batch, has_more=has_more)
         self._unchecked_bytes += batch.byte_count
         self._uncommitted_count += batch.change_count

@@ -19,14 +19,14 @@ from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_a
 from pgrepl.replayer.target_table import Tables
 from pgrepl.source_state import SourceRow
 
-__all__ = ["drop_stages", "merge_batch", "stage_prefix"]
+__all__ = ["drop_staging", "merge_batch", "staging_prefix"]
 
-_STAGES = "stage_"
+_STAGING = "stage_"
 
 
-def stage_prefix(source_id: int) -> str:
+def staging_prefix(source_id: int) -> str:
     """Return how the names of a source's stages begin, in schema replication."""
-    return f"{_STAGES}{source_id}_"
+    return f"{_STAGING}{source_id}_"
 
 
 def merge_batch(
@@ -61,7 +61,7 @@ def merge_batch(
                     add_parts(connection, source_id, staged.name, staged.keys)
                     parked.append(Parking(staged.name, failed.reason))
                     tables.forget()
-        drop_stages(connection, source_id)
+        drop_staging(connection, source_id)
         remove_applied(connection, source_id)
         reach("replayer.before_merge_commit")
     reach("replayer.after_merge_commit")
@@ -75,14 +75,14 @@ def _merge(connection: Connection, staged: StagedTable, on_conflict: OnConflict)
     return merge_stage(connection, staged.stage, on_conflict)
 
 
-def drop_stages(connection: Connection, source_id: int) -> None:
-    """Remove stages: those just merged, or those that a run which was killed left behind."""
+def drop_staging(connection: Connection, source_id: int) -> None:
+    """Drop staging tables: those just merged, or those of a run that was killed."""
     with connection.cursor(row_factory=scalar_row) as cursor:
         names = cursor.execute(
             "select c.relname::text from pg_class c"
             " where c.relnamespace = 'replication'::regnamespace and c.relkind = 'r'"
             " and starts_with(c.relname, %s)",
-            (stage_prefix(source_id),),
+            (staging_prefix(source_id),),
         ).fetchall()
     if names:
         stages = SQL(", ").join(Identifier("replication", name) for name in names)

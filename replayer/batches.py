@@ -40,7 +40,7 @@ class Limits:
 
     seconds: int
     changes: int
-    #: Nothing whose transactions all committed at or behind this position; None: no end.
+    #: Nothing whose transactions all committed at or after this position; None: no end.
     until: Position | None = None
 
 
@@ -60,7 +60,7 @@ class Batch:
 
 
 def plan_batch(segments: Sequence[Segment], from_seq: int, limits: Limits) -> Batch | None:
-    """Return the next batch behind a segment; None when there is nothing to do.
+    """Return the next batch after a segment; None when there is nothing to do.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def missing_segment(number: int) -> SpoolError:
 
 def _incomplete(what: str) -> SpoolError:
     return SpoolError(
-        f"the spool is damaged: {what}",
-        hint="Nothing behind it is applied. If the rows cannot be had back, copy the source again:"
+        f"the spool is corrupted: {what}",
+        hint="Nothing after it is applied. If the rows cannot be had back, copy the source again:"
         " pgrepl basebackup SOURCE --restart",
     )

@@ -141,7 +141,7 @@ def retry_table(
         )
         raise DdlError(
             f'source "{table.source}": table {shown_name(*table.name)}: {failed.reason}',
-            hint="Nothing was applied. Mend the table on the target and retry, or give changes up"
+            hint="Nothing was applied. Fix the table on the target and retry, or give changes up"
             " with pgrepl parked skip.",
         ) from failed
     return count
@@ -156,7 +156,7 @@ def skip_changes(
     """
     with translated(endpoint, "cannot skip"), connection.transaction():
         _hold(connection, table)
-        count = _give_up(connection, table, through)
+        count = _skip(connection, table, through)
         if count:
             _record(connection, table, "skip", count, through)
             connection.execute(
@@ -223,7 +223,7 @@ def _read_payloads(
             yield payload_decoder(name, encoding), payload, change_count
 
 
-def _give_up(connection: Connection, table: ParkedTable, through: Lsn | None) -> int:
+def _skip(connection: Connection, table: ParkedTable, through: Lsn | None) -> int:
     """Remove waiting changes of transactions up to one, and return how many."""
     key = (table.source_id, *table.name)
     rows = connection.execute(

@@ -18,7 +18,7 @@ __all__ = [
     "Fenced",
     "ShardPosition",
     "begin_progress",
-    "deal_anew",
+    "change_shard_count",
     "finish",
     "follow_idle",
     "last_written",
@@ -35,7 +35,7 @@ class Fenced(PgreplError):
     retry = Retry.TIMED
 
     def __init__(self, message: str = "a shard was moved by another task") -> None:
-        """Say so; what to do next is planned anew."""
+        """Say so; what to do next is planned again."""
         super().__init__(message)
 
 
@@ -75,13 +75,13 @@ def read_positions(connection: Connection, source_id: int) -> Sequence[ShardPosi
         ).fetchall()
 
 
-def deal_anew(connection: Connection, source_id: int, shard_count: int) -> None:
+def change_shard_count(connection: Connection, source_id: int, shard_count: int) -> None:
     """Change the number of shards of a source, all of which stand at one segment."""
     with connection.transaction():
         ((seq, lsn, least),) = connection.execute(
-            "with gone as (delete from replication.shard_progress where source_id = %s"
+            "with removed as (delete from replication.shard_progress where source_id = %s"
             " returning applied_seq, applied_lsn)"
-            " select max(applied_seq), max(applied_lsn), min(applied_seq) from gone",
+            " select max(applied_seq), max(applied_lsn), min(applied_seq) from removed",
             (source_id,),
         ).fetchall()
         if seq != least:
@@ -97,7 +97,7 @@ def deal_anew(connection: Connection, source_id: int, shard_count: int) -> None:
 def read_segments(
     connection: Connection, source_id: int, from_seq: int, limit: int
 ) -> Sequence[Segment]:
-    """Return the segments behind one."""
+    """Return the segments after one."""
     with connection.cursor(row_factory=class_row(Segment)) as cursor:
         return cursor.execute(
             load_query("pgrepl.replayer", "segments"),

@@ -21,7 +21,7 @@ from pgrepl.migrations import migrate
 from pgrepl.naming import shown_name
 from pgrepl.position import Position
 from pgrepl.postgres import Connection, connect
-from pgrepl.replayer.batch_commit import drop_stages, merge_batch, stage_prefix
+from pgrepl.replayer.batch_commit import drop_staging, merge_batch, staging_prefix
 from pgrepl.replayer.listener import Listener
 from pgrepl.replayer.pacing import seconds_apart
 from pgrepl.replayer.progress import (
@@ -141,14 +141,14 @@ class Replayer:
             return [_result(control, work) for work in works.values()]
 
     def _open_sources(self, control: Connection, works: dict[int, SourceWork]) -> None:
-        """Take up sources that are copied, and leave those that are dropped or copied anew."""
+        """Take up sources that are copied, and leave those that are dropped or copied again."""
         found = [find_source(control, name) for name in self._config.sources]
         streaming = {row.source_id: row for row in found if row and row.state == "streaming"}
         for source_id in works.keys() - streaming.keys():
-            logger.warning('source "%s" is gone', works.pop(source_id).source.name)
+            logger.warning('source "%s" does not exist any more', works.pop(source_id).source.name)
         for source_id in streaming.keys() - works.keys():
             begin_progress(control, source_id, self._config.replay.shards)
-            drop_stages(control, source_id)
+            drop_staging(control, source_id)
             works[source_id] = SourceWork(streaming[source_id])
             logger.info("replaying", extra={"source": streaming[source_id].name})
 
@@ -241,7 +241,7 @@ class Replayer:
         tasks = []
         for _, work in planned:
             # Shards that are apart can only be brought together one by one.
-            prefix = (lambda i: f"{stage_prefix(i)}{run}") if is_whole and work.is_even else None
+            prefix = (lambda i: f"{staging_prefix(i)}{run}") if is_whole and work.is_even else None
             tasks += shard_tasks(work, self._target, self._config.replay, self._settings, prefix)
         begin = time.monotonic()
         try:

@@ -21,7 +21,7 @@ from pgrepl.replayer.batches import (
 )
 from pgrepl.replayer.progress import (
     ShardPosition,
-    deal_anew,
+    change_shard_count,
     last_written,
     read_positions,
     read_segments,
@@ -119,7 +119,7 @@ class SourceWork:
         )
         if least == most:
             if positions[0].shard_count != config.shards:
-                deal_anew(connection, source_id, config.shards)
+                change_shard_count(connection, source_id, config.shards)
                 positions = read_positions(connection, source_id)
             room = self._limit(settings)
             if self.end_seq is not None:
@@ -127,7 +127,7 @@ class SourceWork:
             segments = self._next_segments(connection, least, room)
             batch = plan_batch(segments, least, limits)
         else:
-            # A run was killed between its shards: those behind follow first, all the same way.
+            # A run was killed between its shards: those that lag follow first, all the same way.
             room = min(most - least, self._limit(settings))
             segments = read_segments(connection, source_id, least, room)
             everything = Limits(seconds=10**9, changes=10**18)
@@ -145,7 +145,7 @@ class SourceWork:
         return limit if self._most is None else min(limit, self._most)
 
     def _next_segments(self, connection: Connection, from_seq: int, room: int) -> Sequence[Segment]:
-        """Return the segments behind one, as many as there is room for.
+        """Return the segments after one, as many as there is room for.
 
         Raises
         ------
@@ -170,11 +170,12 @@ def shard_tasks(
     target: Endpoint,
     config: ReplayConfig,
     settings: ReplaySettings,
-    stage_prefix: Callable[[int], str] | None,
+    staging_prefix: Callable[[int], str] | None,
 ) -> list[ShardTask]:
     """Return a task for each shard that has changes in the batch and has not applied them."""
     batch = work.batch
     dealt = shard_buckets(batch.buckets, work.positions[0].shard_count)
+    prefix = None if staging_prefix is None else staging_prefix(work.source.source_id)
     return [
         ShardTask(
             target=target,
@@ -189,7 +190,7 @@ def shard_tasks(
             on_error=config.on_error,
             on_conflict=config.on_conflict,
             settings=settings,
-            stage_prefix=None if stage_prefix is None else stage_prefix(work.source.source_id),
+            staging_prefix=prefix,
         )
         for position in work.positions
         if position.shard in dealt and position.applied_seq < batch.to_seq

@@ -56,7 +56,7 @@ class ShardJobs:
         try:
             results: Sequence[ShardResult | PgreplError] = numbered.map(run_shard).collect()
         except Exception as exc:
-            # Whether Spark itself is gone will be seen when it is needed next.
+            # Whether Spark itself has ended will be seen when it is needed next.
             self.stop()
             raise JobFailed(
                 "Spark lost a replay task",
@@ -69,7 +69,7 @@ class ShardJobs:
         """End the session, if there is one."""
         session, self._session = self._session, None
         if session is not None:
-            # The JVM may be gone before us.
+            # The JVM may have ended before us.
             with suppress(Exception):
                 session.stop()
 

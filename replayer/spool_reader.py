@@ -64,7 +64,7 @@ class SpooledPart:
 def read_parts(
     connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
 ) -> Iterator[SpooledPart]:
-    """Return the parts behind one segment up to another, a few at a time, in order."""
+    """Return the parts after one segment up to another, a few at a time, in order."""
     wanted = (source_id, from_seq, to_seq, list(buckets))
     # The server knows the length of a payload without reading it.
     ((biggest,),) = connection.execute(
@@ -96,7 +96,7 @@ def count_bytes(
 def read_part_keys(
     connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
 ) -> Sequence[PartKey]:
-    """Return which parts lie behind one segment up to another, in order."""
+    """Return which parts come after one segment up to another, in order."""
     rows = connection.execute(
         "select seq, bucket, part from replication.raw_messages"
         " where source_id = %s and seq > %s and seq <= %s and bucket = any (%s) order by seq, part",
@@ -110,5 +110,5 @@ def read_part(connection: Connection, source_id: int, key: PartKey) -> SpooledPa
     with connection.cursor(row_factory=class_row(SpooledPart), binary=True) as cursor:
         part = cursor.execute(load_query("pgrepl.replayer", "part"), (source_id, *key)).fetchone()
     if part is None:
-        raise SpoolError(f"row {key.seq}/{key.bucket}/{key.part} is gone from the spool")
+        raise SpoolError(f"row {key.seq}/{key.bucket}/{key.part} does not exist in the spool")
     return part

@@ -60,14 +60,14 @@ class Tables:
         return table
 
     def forget(self) -> None:
-        """Ask anew: DDL may have changed everything, or a table was parked."""
+        """Ask again: DDL may have changed everything, or a table was parked."""
         self._known.clear()
 
     def _read(self, name: TableName) -> Table:
         table = self._query(name)
         if self._ignores_parking:
             return replace(table, is_parked=False)
-        if table.is_parked and not self._hold_parked(name):
+        if table.is_parked and not self._lock_parked(name):
             # Somebody worked it off in this moment.
             return self._query(name)
         return table
@@ -96,7 +96,7 @@ class Tables:
             )
         return Table(name, is_copied, row["is_parked"], start, shape)
 
-    def _hold_parked(self, name: TableName) -> bool:
+    def _lock_parked(self, name: TableName) -> bool:
         """Keep ``pgrepl parked`` from working it off until this transaction has added to it."""
         row = self._connection.execute(
             "select from replication.parked_table"

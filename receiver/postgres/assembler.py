@@ -290,7 +290,7 @@ class Assembler:
         self._is_serial = self._has_ddl = False
 
     def _forget_routes(self) -> None:
-        """Ask the source anew where the changes of its tables go."""
+        """Ask the source again where the changes of its tables go."""
         self._router.forget()
         self._routes.clear()
         self._plain.clear()

@@ -50,7 +50,7 @@ def read_catalogue(config: SourceConfig) -> Sequence[CatalogueTable]:
 
 
 def mark_end(config: SourceConfig) -> Lsn:
-    """Return a position behind which no transaction lies that committed before this call.
+    """Return a position that no transaction lies after which committed before this call.
 
     The written position would not do: a transaction with ``synchronous_commit = off`` may have
     committed beyond it. A record of our own comes after all of them, and its flush takes theirs to

@@ -57,7 +57,7 @@ def check_start(
 
 
 def check_confirmed(row: SourceRow, start: Lsn, facts: SourceFacts) -> None:
-    """Refuse a slot that does not send what lies behind the start any more."""
+    """Refuse a slot that does not send what comes after the start any more."""
     confirmed = facts.confirmed_flush_lsn
     if confirmed is not None and confirmed > start:
         raise SourceError(
@@ -98,7 +98,7 @@ def _check_slot(row: SourceRow, facts: SourceFacts, plugin: str) -> None:
         raise SourceError(
             f'{where} belongs to plugin "{facts.slot_plugin}" and database'
             f' "{facts.slot_dbname}", not to "{plugin}" and "{row.dbname}"',
-            hint="Somebody made it anew. " + again,
+            hint="It was created again. " + again,
         )
     if facts.wal_status == "lost":
         raise SourceError(

@@ -1,6 +1,6 @@
 """One session of receiving: from the first frame to the end, or to an error.
 
-One thread reads frames, gathers segments and talks to the source; another writes to the target.
+One thread reads frames, assembles segments and talks to the source; another writes to the target.
 The source hears from the first one on a timer, whatever the target does. While too much waits for
 the target the first one does not read, so memory is bounded by ``in_flight_bytes``, two segments
 and what two messages take.
@@ -26,7 +26,7 @@ __all__ = ["StreamLoop"]
 
 logger = logging.getLogger(__name__)
 
-#: So much is read between two looks at the clock, counting for each frame what it costs to hold.
+#: So much is read between two looks at the clock, counting for each frame what it costs to keep.
 _READ_BYTES = 1024 * 1024
 _FRAME_BYTES = 200
 
@@ -101,7 +101,7 @@ class StreamLoop:
                 if frame[0] == XLOG_DATA and not notices:
                     frames.append(frame)
                 else:
-                    # Notices belong to the frame in hand, behind those read so far.
+                    # Notices belong to the frame in hand, after those read so far.
                     count += self._take(frames)
                     self._take_notices()
                     if frame[0] == XLOG_DATA:
@@ -133,7 +133,7 @@ class StreamLoop:
         """Take messages out of a list, and return how many they were."""
         count = len(frames)
         if frames:
-            self._writer.is_behind = True
+            self._writer.has_more_to_read = True
         is_any_ready = self._assembler.take(frames)
         # One may be very big: it is not to be kept while the target is waited for.
         frames.clear()
@@ -144,7 +144,7 @@ class StreamLoop:
     def _take_keepalive(self, frame: memoryview) -> None:
         keepalive = decode_keepalive(frame)
         # The source sends one when it has sent all there is and waits for more.
-        self._writer.is_behind = False
+        self._writer.has_more_to_read = False
         self._assembler.take_wal_end(keepalive.wal_end)
         if keepalive.is_reply_requested:
             self._is_reply_due = True
@@ -247,11 +247,11 @@ class StreamLoop:
         deadline = time.monotonic() + (self._settings.stop_s if is_hurried else float("inf"))
         assembler, writer = self._assembler, self._writer
         # Whatever the source has left is for the next receiver.
-        writer.is_behind = False
+        writer.has_more_to_read = False
         assembler.flush()
         while assembler.ready:
             writer.put(assembler.ready.popleft())
-        # With an open transaction left behind on the target, only the next receiver can move on.
+        # With a transaction left open on the target, only the next receiver can move on.
         self._is_reply_due = assembler.is_settled
         while time.monotonic() < deadline:
             self._tick(is_busy=False)

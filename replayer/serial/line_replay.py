@@ -212,7 +212,7 @@ def _truncate(connection: Connection, tables: Iterable[Table]) -> None:
         with connection.transaction():
             connection.execute(SQL("truncate {}").format(names))
     except errors.FeatureNotSupported:
-        # A table of somebody else's refers to one of them, and would have to be emptied with it.
+        # A table that is not owned by pgrepl refers to one of them: it would be emptied as well.
         with connection.transaction():
             for shape in shapes:
                 connection.execute(SQL("delete from only {}").format(shape.identifier))

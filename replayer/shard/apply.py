@@ -16,7 +16,7 @@ from pgrepl.postgres import Connection
 from pgrepl.replayer.shard.fold import MultisetNet, fold, fold_multiset
 from pgrepl.replayer.shard.merge import Conflict, Outcome, merge
 from pgrepl.replayer.shard.staging import (
-    Stage,
+    StagingTable,
     copy_inserts,
     stage_inserts,
     stage_keyed,
@@ -79,7 +79,7 @@ def apply_changes(
     return outcome
 
 
-def merge_stage(connection: Connection, stage: Stage, on_conflict: OnConflict) -> Outcome:
+def merge_stage(connection: Connection, stage: StagingTable, on_conflict: OnConflict) -> Outcome:
     """Apply a stage that a task has written, inside the caller's transaction.
 
     Raises
@@ -92,7 +92,9 @@ def merge_stage(connection: Connection, stage: Stage, on_conflict: OnConflict) -
         return merge(connection, stage, on_conflict)
 
 
-def stage_changes(connection: Connection, changes: TableChanges, place: tuple[str, str]) -> Stage:
+def stage_changes(
+    connection: Connection, changes: TableChanges, place: tuple[str, str]
+) -> StagingTable:
     """Write the net change of a table into a stage that outlives the transaction.
 
     Raises
@@ -107,7 +109,7 @@ def stage_changes(connection: Connection, changes: TableChanges, place: tuple[st
 
 def _write_stage(
     connection: Connection, shape: Shape, changes: TableChanges, place: tuple[str, str]
-) -> Stage:
+) -> StagingTable:
     encoding = changes.encoding
     if _is_insert_only(changes):
         if shape.stored and shape.key:

@@ -1,7 +1,7 @@
 """Many changes of a table become one per row: what is left when all of them have happened.
 
 A row is known by its key. What it went through inside a chunk does not matter, only where it was
-before (``origin``) and its last state. An UPDATE leaves out unchanged values that are stored out of
+before (``origin``) and its last state. An UPDATE skips unchanged values that are stored out of
 line, so a row's state can be several changes laid over one another.
 
 A table without a key is a multiset: each distinct row has a count of how many came or went.
@@ -49,8 +49,8 @@ class KeyedNet:
     key: tuple[str, ...]
     #: Rows that are there, by their last key.
     rows: dict[Key, RowState]
-    #: Keys of rows that were there and are gone.
-    gone: Sequence[Key]
+    #: Keys of rows that were there and do not exist any more.
+    removed: Sequence[Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through
     runs: Sequence[Run], key: tuple[str, ...]
 ) -> KeyedNet:
     rows: dict[Key, RowState] = {}
-    gone: list[Key] = []
+    removed: list[Key] = []
     for run in runs:
         layout = run.layout
         is_full = layout.is_full
@@ -105,10 +105,10 @@ def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through
                 state = rows.pop(old, None)
                 origin = old if state is None else state.origin
                 if origin is not None:
-                    gone.append(origin)
+                    removed.append(origin)
             else:
                 raise unreadable("a change of an unknown kind")
-    return KeyedNet(key, rows, gone)
+    return KeyedNet(key, rows, removed)
 
 
 def _latest(

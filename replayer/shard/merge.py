@@ -1,8 +1,9 @@
 """Apply a stage to its table, set by set.
 
-Plain: delete what is gone, update in place, insert what is new. That fails where unique values move
-between rows, because PostgreSQL looks at each row on its own; then all touched rows are deleted and
-inserted in their last state, which always works: the end state satisfied the source's constraints.
+Plain: delete what was removed, update in place, insert what is new. That fails where unique values
+move between rows, because PostgreSQL looks at each row on its own; then all touched rows are
+deleted and inserted in their last state, which always works: the end state satisfied the source's
+constraints.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
 from pgrepl.config import OnConflict
 from pgrepl.postgres import Connection
-from pgrepl.replayer.shard.staging import Stage
+from pgrepl.replayer.shard.staging import StagingTable
 
 __all__ = ["Conflict", "Outcome", "merge"]
 
@@ -51,7 +52,7 @@ class Conflict(Exception):
         return " and ".join(said) + " on the target"
 
 
-def merge(connection: Connection, stage: Stage, on_conflict: OnConflict) -> Outcome:
+def merge(connection: Connection, stage: StagingTable, on_conflict: OnConflict) -> Outcome:
     """Apply a stage inside the caller's transaction; after an error nothing of it is left.
 
     Raises
@@ -83,7 +84,7 @@ def merge(connection: Connection, stage: Stage, on_conflict: OnConflict) -> Outc
 class _Merger:
     """The statements for a table with a key."""
 
-    def __init__(self, connection: Connection, stage: Stage) -> None:
+    def __init__(self, connection: Connection, stage: StagingTable) -> None:
         self._connection = connection
         self._stage = stage
         self._table = stage.shape.identifier
@@ -278,9 +279,9 @@ class _Merger:
 
 
 class _MultisetMerger:
-    """The statements for a table without a key: rows are told apart by all they hold."""
+    """The statements for a table without a key: rows are told apart by all their columns."""
 
-    def __init__(self, connection: Connection, stage: Stage) -> None:
+    def __init__(self, connection: Connection, stage: StagingTable) -> None:
         self._connection = connection
         self._stage = stage
         self._columns = stage.groups[0]

@@ -21,7 +21,7 @@ class _End(Exception):
 def one_ahead(items: Generator[_Item, None, None]) -> Iterator[Iterator[_Item]]:
     """Make the next item in a thread while its taker is busy with the last one.
 
-    At most one is made and waits, so that no more than two are ever held. What goes wrong in the
+    At most one is made and waits, so that no more than two are ever there. What goes wrong in the
     making is raised where the item would have been taken. Behind the block the thread has ended.
     """
     made: SimpleQueue[_Item | Exception] = SimpleQueue()

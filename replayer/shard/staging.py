@@ -1,8 +1,8 @@
-"""Bring the net change of a table to the target by COPY: into a stage, or straight into the table.
+"""Bring the net change of a table to the target by COPY: into a staging table, or straight into it.
 
-A stage has a row for each row of the table that changes: ``op`` says how (I insert, U update, M
-move to another key, D delete), ``grp`` which columns it carries, ``o1`` … the key it had before,
-``c1`` … the row. A stage of a table without a key has ``n`` instead: how many more or fewer.
+A staging table has a row for each row of the table that changes: ``op`` says how (I insert, U
+update, M move to another key, D delete), ``grp`` which columns it carries, ``o1`` … the key it had
+before, ``c1`` … the row. That of a table without a key has ``n`` instead: how many more or fewer.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pgrepl.decoding.shape import Shape
 from pgrepl.postgres import Connection
 from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, RowState
 
-__all__ = ["Stage", "copy_inserts", "stage_inserts", "stage_keyed", "stage_multiset"]
+__all__ = ["StagingTable", "copy_inserts", "stage_inserts", "stage_keyed", "stage_multiset"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class StagingTable:
     """A stage that is written. It can travel from a task to the driver."""
 
     shape: Shape
@@ -59,7 +59,7 @@ def stage_inserts(
     runs: Sequence[Run],
     place: tuple[str, str],
     encoding: str,
-) -> Stage:
+) -> StagingTable:
     """Stage new rows, with the target's key."""
     changes = ((run.layout, change) for run in runs for change in run.changes)
     rows: dict[Key, RowState] = {
@@ -74,7 +74,7 @@ def stage_keyed(
     net: KeyedNet,
     place: tuple[str, str],
     encoding: str,
-) -> Stage:
+) -> StagingTable:
     """Stage the net change of a table with a key."""
     writer = _KeyedWriter(shape, net)
     rows = writer.rows()
@@ -94,7 +94,7 @@ def stage_keyed(
         columns += [f"o{n}" for n in range(len(net.key))]
     columns += [f"c{n}" for n in range(len(shape.carried))]
     _copy(connection, Identifier(*place), columns, rows, encoding)
-    return Stage(
+    return StagingTable(
         shape=shape,
         place=place,
         key=net.key,
@@ -109,7 +109,7 @@ def stage_multiset(
     net: MultisetNet,
     place: tuple[str, str],
     encoding: str,
-) -> Stage:
+) -> StagingTable:
     """Stage the net change of a table without a key."""
     _create(connection, shape, place, [SQL("null::bigint as n")], net.columns)
     changed = {row: count for row, count in net.counts.items() if count}
@@ -120,7 +120,7 @@ def stage_multiset(
         ("I", 0): sum(count for count in changed.values() if count > 0),
         ("D", 0): -sum(count for count in changed.values() if count < 0),
     }
-    return Stage(shape=shape, place=place, groups=(net.columns,), counts=counts)
+    return StagingTable(shape=shape, place=place, groups=(net.columns,), counts=counts)
 
 
 class _KeyedWriter:
@@ -131,7 +131,7 @@ class _KeyedWriter:
         self._net = net
         self.groups: dict[tuple[str, ...], int] = {}
         self.counts: dict[tuple[str, int], int] = {}
-        self.has_old_keys = bool(net.gone) or any(
+        self.has_old_keys = bool(net.removed) or any(
             state.origin is not None and state.origin != key for key, state in net.rows.items()
         )
 
@@ -156,9 +156,9 @@ class _KeyedWriter:
             counts[op, group] += 1
             rows.append(head + b"\t".join(values))
         empty = b"\t".join([NULL] * len(carried))
-        rows += [b"D\t0\t%b\t%b" % (_key_text(key), empty) for key in self._net.gone]
-        if self._net.gone:
-            counts["D", 0] = len(self._net.gone)
+        rows += [b"D\t0\t%b\t%b" % (_key_text(key), empty) for key in self._net.removed]
+        if self._net.removed:
+            counts["D", 0] = len(self._net.removed)
         self.counts = dict(counts)
         return rows
 

@@ -29,7 +29,7 @@ from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, apply_changes, stage_changes
 from pgrepl.replayer.shard.chunks import Chunk, read_chunks
 from pgrepl.replayer.shard.prefetch import one_ahead
-from pgrepl.replayer.shard.staging import Stage
+from pgrepl.replayer.shard.staging import StagingTable
 from pgrepl.replayer.spool_reader import PartKey, count_bytes
 from pgrepl.replayer.target_table import TableName, Tables
 from pgrepl.spool import DDL_TABLE
@@ -63,7 +63,7 @@ class ShardTask:
     on_conflict: OnConflict
     settings: ReplaySettings
     #: Under batch consistency: the beginning of the names of stages. None: apply.
-    stage_prefix: str | None = None
+    staging_prefix: str | None = None
 
     def __str__(self) -> str:
         """Say whose work it is."""
@@ -84,7 +84,7 @@ class StagedTable:
 
     name: TableName
     keys: Sequence[PartKey]
-    stage: Stage | None
+    stage: StagingTable | None
     #: Set when they could not even be staged.
     failed: TableFailed | None = None
 
@@ -110,7 +110,7 @@ class ShardResult:
 
 def run_shard(task: ShardTask) -> ShardResult | PgreplError:
     """Do the task; what goes wrong is returned, so that other shards are not disturbed."""
-    work = _apply if task.stage_prefix is None else _stage
+    work = _apply if task.staging_prefix is None else _stage
     with _no_collector():
         for attempt in range(1, task.settings.attempts + 1):
             try:
@@ -133,7 +133,7 @@ def stop_at(source: str, name: TableName, failed: TableFailed) -> TableStopped:
     """Return the error for a table that cannot be applied, under ``on_error = "stop"``."""
     return TableStopped(
         f'source "{source}": table {shown_name(*name)}: {failed.reason}',
-        hint='Mend the table and start again, or set on_error = "park" to go on without it.',
+        hint='Fix the table and start again, or set on_error = "park" to go on without it.',
     )
 
 
@@ -225,7 +225,7 @@ def _apply_table(
 
 def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
     # Spark may repeat a task whose stages are there already: each attempt has names of its own.
-    prefix = f"{task.stage_prefix}_{task.shard}_{uuid4().hex[:8]}"
+    prefix = f"{task.staging_prefix}_{task.shard}_{uuid4().hex[:8]}"
     with _chunks(sessions, task) as chunks:
         for chunk in chunks:
             for name, changes in chunk.changes.items():

@@ -1,4 +1,4 @@
--- The parts of some buckets behind one segment up to another, in order.
+-- The parts of some buckets after one segment up to another, in order.
 select seq, bucket, part, first_lsn, last_lsn,
        last_commit_at::varchar as last_commit_at, change_count,
        format, encoding, payload

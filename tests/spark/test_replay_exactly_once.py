@@ -6,7 +6,7 @@ import pytest
 
 from pgrepl.errors import TargetUnavailable
 from pgrepl.replayer import ReplaySettings
-from pgrepl.replayer.batch_commit import merge_batch, stage_prefix
+from pgrepl.replayer.batch_commit import merge_batch, staging_prefix
 from pgrepl.replayer.progress import Fenced, finish
 from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import open_session
@@ -20,7 +20,7 @@ SMALL = ReplaySettings(step_bytes=1, chunk_bytes=4000)
 
 
 def prefix(source_id: int) -> str:
-    return f"{stage_prefix(source_id)}run"
+    return f"{staging_prefix(source_id)}run"
 
 
 def finish_and_compare(backlog, **options):

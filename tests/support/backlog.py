@@ -71,7 +71,7 @@ def control(pipeline: Pipeline) -> Iterator[Connection]:
 def plan(
     pipeline: Pipeline,
     settings: ReplaySettings = QUICK,
-    stage_prefix: Callable[[int], str] | None = None,
+    staging_prefix: Callable[[int], str] | None = None,
 ) -> tuple[Work, list[ShardTask]]:
     """Plan the next batch as the replayer does, and the tasks for it."""
     config = pipeline.config
@@ -81,7 +81,7 @@ def plan(
         begin_progress(connection, source.source_id, config.replay.shards)
         work = SourceWork(source).plan(connection, config.replay, settings)
     assert work is not None
-    tasks = shard_tasks(work, config.target.endpoint, config.replay, settings, stage_prefix)
+    tasks = shard_tasks(work, config.target.endpoint, config.replay, settings, staging_prefix)
     return work, tasks
 
 

@@ -82,7 +82,7 @@ class LinesByTable:
             take = takes.get(key)
             if take is None:
                 take = self._taker(names_of(line, self.codec), gathered)
-                # A name that holds what ends a key holds a backslash before it.
+                # A name with what ends a key in it has a backslash before that.
                 if b"\\" not in key:
                     takes[key] = take
             take(begin, line)

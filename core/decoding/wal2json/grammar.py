@@ -3,11 +3,11 @@ r"""wal2json's lines, format 2, read as the bytes they are.
 Parsing each line would cost more than everything else that receiver and replayer do, so the few
 facts they need are cut out of the bytes. That is exact: inside a JSON text every quote follows a
 backslash, so that ``","table":"``, ``{"name":`` and ``"identity":[`` stand nowhere but where
-wal2json put them. Only where a name itself holds a backslash, and so may hold a quote, the names
+wal2json put them. Only where a name itself has a backslash, and so may have a quote, the names
 are parsed each time.
 
 Every encoding that a server can have keeps ASCII's bytes for ASCII's characters alone, so that all
-this holds whatever the encoding of the source is; ``codec`` is Python's name of it.
+this is true whatever the encoding of the source is; ``codec`` is Python's name of it.
 
 A value is handled as PostgreSQL's COPY wants it. JSON's escapes are COPY's escapes but for
 ``\uXXXX``, so that nearly every text goes into COPY as it came.

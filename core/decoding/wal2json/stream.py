@@ -105,7 +105,7 @@ class Wal2JsonStream:
 
     def is_whole_key(self, key: bytes) -> bool:
         """Whether no change of another table can have this key."""
-        # A name that holds what ends a key holds a backslash before it.
+        # A name with what ends a key in it has a backslash before that.
         return b"\\" not in key and TABLE in key and key.endswith(_FIELDS)
 
     def table_name(self, message: bytes, codec: str) -> tuple[str, str]:

@@ -196,7 +196,7 @@ def _read_all(layout: LineLayout, text: bytes) -> Sequence[Change]:
 
 
 def _with_hex(change: Change, places: Sequence[int]) -> Change:
-    """Put the prefix before hex digits that wal2json leaves out."""
+    """Put the prefix before hex digits, which wal2json skips."""
     values = list(change)
     for place in places:
         if values[place] != NULL:

@@ -127,7 +127,7 @@ def test_origin_that_somebody_moved_is_refused(received):
 
 def test_origin_that_is_gone_is_refused(received):
     received.target.execute(f"select pg_replication_origin_drop('{received.slot}')")
-    refuse(received, 30, "is gone from the target")
+    refuse(received, 30, "does not exist on the target")
 
 
 def test_second_receiver_of_a_source_exits_75_and_touches_nothing(streaming):

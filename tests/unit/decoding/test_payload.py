@@ -125,7 +125,7 @@ def test_payload_is_grouped_by_table():
 
 @pytest.mark.parametrize("missing", range(1, len(PAYLOAD.split(b"\n")[-1]) + 1))
 def test_payload_that_is_cut_off_anywhere_is_damage(missing):
-    with pytest.raises(SpoolError, match="the spool is damaged"):
+    with pytest.raises(SpoolError, match="the spool is corrupted"):
         grouped().take_payload(PAYLOAD[:-missing], 3, 0)
 
 
@@ -136,13 +136,13 @@ def test_payload_without_one_of_its_lines_is_damage():
 
 
 def test_payload_with_one_line_more_is_damage():
-    with pytest.raises(SpoolError, match="the spool is damaged"):
+    with pytest.raises(SpoolError, match="the spool is corrupted"):
         grouped().take_payload(PAYLOAD + b"\n" + line("D", None, {"n": 2}), 3, 0)
 
 
 @pytest.mark.parametrize("rest", [b"\ngarbage", b"\n{}", b"\n"])
 def test_payload_with_more_than_lines_of_changes_is_damage(rest):
-    with pytest.raises(SpoolError, match="the spool is damaged"):
+    with pytest.raises(SpoolError, match="the spool is corrupted"):
         grouped().take_payload(PAYLOAD + rest, 3, 0)
 
 
@@ -152,7 +152,7 @@ def test_payload_with_more_than_lines_of_changes_is_damage(rest):
 )
 def test_line_that_is_not_wal2jsons_is_damage(was, becomes):
     head, last = PAYLOAD.rsplit(b"\n", 1)
-    with pytest.raises(SpoolError, match="the spool is damaged"):
+    with pytest.raises(SpoolError, match="the spool is corrupted"):
         grouped().take_payload(head + b"\n" + last.replace(was, becomes), 3, 0)
 
 

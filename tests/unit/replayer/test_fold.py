@@ -97,7 +97,7 @@ def apply_net(rows: dict[tuple[int, str], Row], net: KeyedNet) -> dict[tuple[int
         return int(values["id"]), str(text_of(values["kind"]))
 
     before = dict(rows)
-    for key in net.gone:
+    for key in net.removed:
         del rows[key_of(key)]
     for state in net.rows.values():
         if state.origin is not None:
@@ -171,7 +171,7 @@ def test_row_that_comes_and_goes_leaves_nothing():
     row = {"note": "n", "id": 9, "body": "b", "kind": "a"}
     net = fold(read(KEYED, [line("I", row), line("D", None, {"id": 9, "kind": "a"})]).runs)
     assert isinstance(net, KeyedNet)
-    assert (net.rows, list(net.gone)) == ({}, [])
+    assert (net.rows, list(net.removed)) == ({}, [])
 
 
 def test_two_rows_with_one_key_are_no_history_of_a_table():
