@@ -80,7 +80,7 @@ comment on table replication.raw_messages is
 -- ASCII as a backslash and three octal digits, as PostgreSQL's "escape" format does.
 create function replication.payload_lines(payload bytea, encoding text)
 returns table (number bigint, line text)
-language plpgsql immutable strict set search_path = pg_catalog as $$
+language plpgsql stable strict set search_path = pg_catalog as $$
 declare
     whole   text;
     escaped text;

@@ -1,7 +1,7 @@
 """Many changes of a table become one per row: what is left when all of them have happened.
 
 A row is known by its key. What it went through inside a chunk does not matter, only where it was
-before (``origin``) and its last state. An UPDATE skips unchanged values that are stored out of
+before (``old_key``) and its last state. An UPDATE skips unchanged values that are stored out of
 line, so a row's state can be several changes laid over one another.
 
 A table without a key is a multiset: each distinct row has a count of how many came or went.
@@ -23,7 +23,7 @@ class RowState:
     """A row that is there when the changes have happened."""
 
     #: Its key before the first of them; None when it was not there.
-    origin: Key | None
+    old_key: Key | None
     #: The change that set its last state.
     layout: Layout
     change: Change
@@ -103,9 +103,9 @@ def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through
                     state.lay_over(layout, change)
             elif action == DELETE:
                 state = rows.pop(old, None)
-                origin = old if state is None else state.origin
-                if origin is not None:
-                    removed.append(origin)
+                old_key = old if state is None else state.old_key
+                if old_key is not None:
+                    removed.append(old_key)
             else:
                 raise unreadable("a change of an unknown kind")
     return KeyedNet(key, rows, removed)

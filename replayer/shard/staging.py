@@ -132,7 +132,7 @@ class _KeyedWriter:
         self.groups: dict[tuple[str, ...], int] = {}
         self.counts: dict[tuple[str, int], int] = {}
         self.has_old_keys = bool(net.removed) or any(
-            state.origin is not None and state.origin != key for key, state in net.rows.items()
+            state.old_key is not None and state.old_key != key for key, state in net.rows.items()
         )
 
     def rows(self) -> list[bytes]:
@@ -142,12 +142,12 @@ class _KeyedWriter:
         # Nearly all rows come in long runs that differ in their values only.
         latest: tuple[str, Layout] | None = None
         for key, state in self._net.rows.items():
-            origin, layout, change = state.origin, state.layout, state.change
-            op = "I" if origin is None else "U" if origin == key else "M"
+            old_key, layout, change = state.old_key, state.layout, state.change
+            op = "I" if old_key is None else "U" if old_key == key else "M"
             if (op, layout) != latest or state.older or op == "M":
                 columns, values = _last_state(state, carried, self._net.key, key)
                 group = self.groups.setdefault(columns, len(self.groups))
-                head = self._head(op, group, origin)
+                head = self._head(op, group, old_key)
                 is_plain = columns is carried and not state.older and op != "M"
                 latest = (op, layout) if is_plain else None
                 end = len(columns) + 1
@@ -162,11 +162,11 @@ class _KeyedWriter:
         self.counts = dict(counts)
         return rows
 
-    def _head(self, op: str, group: int, origin: Key | None) -> bytes:
+    def _head(self, op: str, group: int, old_key: Key | None) -> bytes:
         """Return what stands before the row itself."""
         head = [op.encode(), b"%d" % group]
         if self.has_old_keys:
-            head += _key_values(origin) if op == "M" else [NULL] * len(self._net.key)
+            head += _key_values(old_key) if op == "M" else [NULL] * len(self._net.key)
         return b"\t".join([*head, b""])
 
 
@@ -179,7 +179,7 @@ def _last_state(
     if layout.columns == carried and not state.older:
         return carried, values
     found: dict[str, bytes] = {}
-    if state.origin is not None:
+    if state.old_key is not None:
         # A key column that is unchanged and too big to be in the row is known from the key.
         found.update(zip(key_names, _key_values(key), strict=True))
     for older, change in (*state.older, (layout, state.change)):

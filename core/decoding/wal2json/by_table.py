@@ -33,9 +33,14 @@ class LinesByTable:
     #: The changes to apply, by table.
     changes: dict[TableName, LineChanges] = field(default_factory=dict)
     #: Tables whose changes are not applied: parked, or never copied.
-    ignored: list[TableName] = field(default_factory=list)
+    _ignored: dict[TableName, None] = field(default_factory=dict)
     #: The tables met in each bucket so far, as far as their lines need not be looked at.
     _in_bucket: dict[int, list[LineChanges]] = field(default_factory=dict)
+
+    @property
+    def ignored(self) -> Sequence[TableName]:
+        """Tables whose changes are not applied, in the order they were met."""
+        return list(self._ignored)
 
     def take_payload(self, payload: bytes, change_count: int, bucket: int) -> None:
         """Group a payload of changes.
@@ -99,8 +104,7 @@ class LinesByTable:
         """Return what is done with a line of a table and the begin line of its transaction."""
         table = self.look_up(name)
         if not table.is_applied:
-            if name not in self.ignored:
-                self.ignored.append(name)
+            self._ignored[name] = None
             return lambda _begin, _line: None
         own = gathered.setdefault(name, [])
         if table.start is None:

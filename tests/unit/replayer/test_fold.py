@@ -100,13 +100,13 @@ def apply_net(rows: dict[tuple[int, str], Row], net: KeyedNet) -> dict[tuple[int
     for key in net.removed:
         del rows[key_of(key)]
     for state in net.rows.values():
-        if state.origin is not None:
-            del rows[key_of(state.origin)]
+        if state.old_key is not None:
+            del rows[key_of(state.old_key)]
     for key, state in net.rows.items():
         columns, values = _last_state(state, KEYED.carried, net.key, key)
         row = dict(zip(KEYED.carried, values, strict=True))
         written = {name: text_of(row[name]) for name in columns}
-        old = {} if state.origin is None else before[key_of(state.origin)]
+        old = {} if state.old_key is None else before[key_of(state.old_key)]
         assert key_of(key) not in rows
         rows[key_of(key)] = {**old, **written, "id": int(row["id"])}
     return rows
@@ -160,7 +160,7 @@ def test_update_without_a_column_keeps_what_an_earlier_change_set():
     net = fold(read(KEYED, lines).runs)
     assert isinstance(net, KeyedNet)
     ((key, state),) = net.rows.items()
-    assert state.origin is None
+    assert state.old_key is None
     assert _last_state(state, KEYED.carried, net.key, key) == (
         ("note", "id", "body", "kind"),
         [b"m", b"1", b"first", b"a"],
