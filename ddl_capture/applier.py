@@ -43,12 +43,14 @@ _MISSING = (
     psycopg.errors.UndefinedTable,
 )
 
+_EXTENSION = frozenset({"CREATE EXTENSION", "ALTER EXTENSION"})
+
 
 class Applier:
     """Applies captured DDL: a ``pgrepl.ddl.DdlApplier``.
 
-    Between two calls it remembers only what a command dropped and wrote anew, which the triggers
-    report before the command's end, in the same transaction.
+    Between two calls it remembers only what the triggers report before a command's end, in the same
+    transaction: what it dropped and wrote anew, and that an extension's script runs.
     """
 
     def __init__(self, config: Config) -> None:
@@ -59,6 +61,7 @@ class Applier:
         self._dropped: list[DroppedObject] = []
         self._rewrites: list[Rewrite] = []
         self._tables: list[Mapping[str, Any]] = []
+        self._is_script = False
 
     def apply(self, connection: Connection, event: CapturedDdl) -> None:
         """Apply one event inside the caller's open transaction.
@@ -73,6 +76,11 @@ class Applier:
         """
         row = decode_event(event.row)
         self._begin(event, row)
+        if row.tag in _EXTENSION:
+            self._is_script = row.kind == "start" or (self._is_script and row.kind != "end")
+        elif self._is_script:
+            # What an extension's script does is the extension's affair.
+            return
         if row.kind in ("drop", "rewrite"):
             self._dropped += row.dropped
             self._rewrites += [row.rewritten] if row.rewritten is not None else []
@@ -80,6 +88,8 @@ class Applier:
             return
         is_filled = row.kind == "start" and row.tag in FILLED
         tables = find_filled(row, event.read_rows()) if is_filled else row.tables
+        # The row of a DROP's end says itself what it dropped.
+        self._dropped += row.dropped
         application = Application(
             Workspace(connection, self._config.source(event.source.name), event, row),
             self._config.ddl.include,
@@ -89,7 +99,7 @@ class Applier:
             _newest([*self._tables, *tables]),
         )
         if row.kind == "end":
-            self._forget()
+            self._forget_command()
         self._run(application, connection, event, row)
 
     def record_stop(self, connection: Connection, event: CapturedDdl, stopped: DdlStopped) -> None:
@@ -108,6 +118,10 @@ class Applier:
 
     def _forget(self) -> None:
         self._place = None
+        self._is_script = False
+        self._forget_command()
+
+    def _forget_command(self) -> None:
         self._dropped.clear()
         self._rewrites.clear()
         self._tables.clear()
