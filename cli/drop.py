@@ -34,18 +34,32 @@ def drop(
             "--source-is-gone", help="Ask nothing of the source, and forget that it has a slot."
         ),
     ] = False,
+    sql: Annotated[
+        bool,
+        typer.Option(
+            "--sql",
+            help="Print what a superuser of the source has to run because its role may not.",
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Remove everything that pgrepl made for a source, on both sides.
 
     The copied tables stay, unless --with-data is given. Exits 20 when the source could not be
-    cleared, 30 when it was the target: the same command, run later, does the rest.
+    cleared, 30 when it was the target: the same command, run later, does the rest. The event
+    triggers take a superuser to remove; without one they are switched off, and --sql prints what
+    removes them.
     """
-    from pgrepl.drop import DropReport, drop_source, survey_source
+    from pgrepl.drop import DropReport, drop_source, privileged_script, survey_source
 
     config = invocation.load_config()
     chosen = config.source(source)
+    if sql:
+        for statements in privileged_script(config, chosen):
+            text = ";\n".join(statement.as_string() for statement in statements)
+            typer.echo(f"begin;\n{text};\ncommit;")
+        return
     if not yes:
         survey = survey_source(config, chosen, is_source_gone=source_is_gone)
         if survey.is_empty:

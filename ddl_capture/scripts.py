@@ -55,10 +55,9 @@ def install_script(reader: str | None) -> Sequence[Sequence[Statement]]:
         SQL(query("steering")),
         SQL(_definition_function("table_definition", ())),
         SQL(_definition_function("plain_table_definition", _PLAIN)),
+        *(grants(reader) if reader is not None else ()),
         SQL(query("install")),
     ]
-    if reader is not None:
-        parts += grants(reader)
     return [parts, [horizon_statement()]]
 
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from psycopg.sql import Composed
+
 from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.config import Config, SourceConfig
 from pgrepl.drop.report import DropReport, Item, Survey
-from pgrepl.drop.source_side import check_idle, check_same, clear_source, look_at_source
+from pgrepl.drop.source_side import (
+    check_idle,
+    check_privileges,
+    check_same,
+    clear_source,
+    look_at_source,
+    superuser_script,
+)
 from pgrepl.drop.target_side import clear_target, find_row, forget_source, look_at_target
 from pgrepl.errors import PgreplError, SourceError, TargetError
 from pgrepl.postgres import Connection, connect
 from pgrepl.source_state import SourceRow
 
-__all__ = ["drop_source", "survey_source"]
+__all__ = ["drop_source", "privileged_script", "survey_source"]
 
 _STAGE = "drop"
 
@@ -45,6 +54,18 @@ def survey_source(config: Config, source: SourceConfig, *, is_source_gone: bool 
     return Survey(source.name, items, failures)
 
 
+def privileged_script(config: Config, source: SourceConfig) -> list[list[Composed]]:
+    """Return what a superuser has to run on the source, by transaction: what its role may not."""
+    with connect(config.target.endpoint, _STAGE) as target:
+        row = find_row(target, config.target.endpoint, source.name)
+    slot = row.slot if row is not None else source.slot
+    with connect(source.endpoint, _STAGE) as connection:
+        side = look_at_source(connection, source.endpoint, slot)
+    if row is not None and side.may_replicate:
+        check_same(source.endpoint, row)
+    return superuser_script(side, slot, is_ours=row is not None)
+
+
 def drop_source(
     config: Config,
     source: SourceConfig,
@@ -61,6 +82,8 @@ def drop_source(
     ------
     AlreadyRunning
         when a receiver or a basebackup of the source runs; nothing is touched then.
+    SourceError
+        when the role on the source may not do what has to be done; nothing is touched then.
     TargetError
         when the target answers, but refuses.
 
@@ -101,13 +124,14 @@ def _can_clear_source(
 ) -> bool:
     """Look before anything is removed anywhere: the right source, there and idle."""
     try:
-        if row is not None:
-            check_same(source.endpoint, row)
         with connect(source.endpoint, _STAGE) as connection:
             side = look_at_source(connection, source.endpoint, slot)
+        if row is not None and side.may_replicate:
+            check_same(source.endpoint, row)
     except SourceError as exc:
         report.errors.append(exc)
         return False
     if is_ours:
         check_idle(source.endpoint, side, slot)
+    check_privileges(source.endpoint, side, slot, is_ours=is_ours)
     return True

@@ -7,6 +7,7 @@ not reach the source leaves exactly what a later run, or a new basebackup, needs
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from psycopg import errors
@@ -15,8 +16,9 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.dependents import find_dependents
 from pgrepl.drop.report import DropReport, Item
 from pgrepl.dsn import Endpoint, Side
-from pgrepl.errors import AlreadyRunning, TargetError
+from pgrepl.errors import AlreadyRunning, PgreplError, SourceError, TargetError
 from pgrepl.failpoint import reach
+from pgrepl.failures import record
 from pgrepl.migrations import check_schema_version, read_version
 from pgrepl.postgres import Connection
 from pgrepl.source_state import SourceRow, add_source, find_source, read_target_schemas
@@ -88,7 +90,7 @@ def clear_target(
                 names = SQL(", ").join(map(Identifier, schemas))
                 connection.execute(SQL("drop schema if exists {} cascade").format(names))
             _forget(connection, row)
-            add_source(
+            source_id = add_source(
                 connection,
                 name=row.name,
                 slot=row.slot,
@@ -96,12 +98,21 @@ def clear_target(
                 system_identifier=row.system_identifier,
                 timeline=row.timeline,
             )
+            record(connection, "drop", source_id, _unfinished(row.name))
     if with_data:
         report.removed(Side.TARGET, "schema", *schemas)
     else:
         report.kept(Side.TARGET, "schema", "without --with-data the copies stay", *schemas)
     report.removed(Side.TARGET, "spool and progress", f"of source {row.name}")
     reach("drop.target_cleared")
+
+
+def _unfinished(name: str) -> PgreplError:
+    """Return what stands there as long as the slot may: nobody takes the rest for a new source."""
+    return SourceError(
+        "its removal was begun and is not finished: the slot may still hold WAL back",
+        hint=f"Run pgrepl drop {shlex.quote(name)} again.",
+    )
 
 
 def forget_source(

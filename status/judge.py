@@ -154,7 +154,8 @@ def _target_problems(
             f'Set slot = "{row.slot}" in [sources.{config.name}].',
         )
     if row.state != "streaming":
-        if not target.sessions.get("basebackup"):
+        is_dropped = any(failure.stage == "drop" for failure in target.failures)
+        if not is_dropped and not target.sessions.get("basebackup"):
             yield _target(
                 "copy-unfinished", "its copy is not whole, and none runs", _copy_hint(config)
             )
@@ -222,7 +223,7 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
 
 
 def _failure(failure: FailureFacts) -> Problem:
-    code = SourceError.exit_code if failure.stage == "receive" else DdlError.exit_code
+    code = SourceError.exit_code if failure.stage in ("drop", "receive") else DdlError.exit_code
     return Problem(code, f"{failure.stage}-failed", failure.message, failure.hint)
 
 
