@@ -61,7 +61,7 @@ class Applier:
         self._dropped: list[DroppedObject] = []
         self._rewrites: list[Rewrite] = []
         self._tables: list[Mapping[str, Any]] = []
-        self._is_script = False
+        self._script_depth = 0
 
     def apply(self, connection: Connection, event: CapturedDdl) -> None:
         """Apply one event inside the caller's open transaction.
@@ -76,10 +76,7 @@ class Applier:
         """
         row = decode_event(event.row)
         self._begin(event, row)
-        if row.tag in _EXTENSION:
-            self._is_script = row.kind == "start" or (self._is_script and row.kind != "end")
-        elif self._is_script:
-            # What an extension's script does is the extension's affair.
+        if self._is_in_script(row):
             return
         if row.kind in ("drop", "rewrite"):
             self._dropped += row.dropped
@@ -116,9 +113,18 @@ class Applier:
         self._place = place
         self._last_id = row.log_id
 
+    def _is_in_script(self, row: CapturedEvent) -> bool:
+        """Whether an extension's script did it: the extension's affair, even where it alters one."""
+        if row.tag in _EXTENSION and row.kind == "end":
+            self._script_depth = max(0, self._script_depth - 1)
+        is_in = self._script_depth > 0
+        if row.tag in _EXTENSION and row.kind == "start":
+            self._script_depth += 1
+        return is_in
+
     def _forget(self) -> None:
         self._place = None
-        self._is_script = False
+        self._script_depth = 0
         self._forget_command()
 
     def _forget_command(self) -> None:

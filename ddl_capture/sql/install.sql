@@ -47,6 +47,7 @@ declare
     v_ordinal   bigint;
     v_count     text;
     v_stamp     text;
+    v_script    text;
     v_command   record;
     v_name      name;
     v_rel       oid;
@@ -148,10 +149,15 @@ begin
     v_text := coalesce(v_context, current_query());
     if v_kind in ('start', 'end') and strpos(rtrim(v_text, E'; \n\r\t'), ';') > 0 then
         v_stamp := extract(epoch from statement_timestamp())::text;
+        -- What an extension's script does are no statements of the text; it may alter extensions.
+        v_script := coalesce(current_setting('pgrepl.script', true), '');
+        if split_part(v_script, ' ', 1) <> v_stamp then
+            v_script := v_stamp || ' ';
+        end if;
         if v_is_extension then
-            -- What its script does between the two are no statements of the text.
-            perform set_config('pgrepl.script', case v_kind when 'start' then v_stamp else '' end,
-                               true);
+            v_script := case v_kind when 'start' then v_script || '+'
+                                    else regexp_replace(v_script, '[+]$', '') end;
+            perform set_config('pgrepl.script', v_script, true);
         end if;
         v_count := coalesce(current_setting('pgrepl.count', true), '');
         if split_part(v_count, ' ', 1) <> v_stamp then
@@ -159,9 +165,7 @@ begin
         end if;
         v_ordinal := 1 + coalesce(
             substring(v_count from md5(v_text) || '=([0-9]{1,9})')::bigint, 0);
-        if tg_event = 'ddl_command_end'
-           and coalesce(current_setting('pgrepl.script', true), '') <> v_stamp
-        then
+        if tg_event = 'ddl_command_end' and v_script = v_stamp || ' ' then
             v_count := regexp_replace(v_count, md5(v_text) || '=[0-9]+ ', '')
                        || md5(v_text) || '=' || v_ordinal || ' ';
             perform set_config('pgrepl.count', v_count, false);
