@@ -71,9 +71,7 @@ def measure(cluster: Cluster, way: Callable[[str], int], rounds: int) -> Iterato
     yield f"without {plain:6.3f} ms  with {captured:6.3f} ms  a statement: {captured / plain:.2f}"
 
 
-def run_in_one(
-    dsn: str, statements: tuple[str, ...], tables: int, *, is_one: bool = False
-) -> int:
+def run_in_one(dsn: str, statements: tuple[str, ...], tables: int, *, is_one: bool = False) -> int:
     """Run the statements for some tables in one session, and return how many there were."""
     with psycopg.connect(dsn, autocommit=not is_one) as connection:
         for number in range(tables):

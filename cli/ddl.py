@@ -13,10 +13,10 @@ import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.output import print_json, printable
-from pgrepl.errors import DdlError, UsageError
+from pgrepl.errors import DdlError, TargetError, UsageError
 
 if TYPE_CHECKING:
-    from pgrepl.ddl_capture import CaptureStatus, DecisionKind, PendingDdl
+    from pgrepl.ddl_capture import CaptureStatus, DecisionKind, MissedDdl, PendingDdl
     from pgrepl.ddl_capture.scripts import Statement
     from pgrepl.postgres import Connection
 
@@ -67,9 +67,7 @@ def install(
     _print_status(source, ddl_capture.install(config), json_output=json_output)
 
 
-def uninstall(
-    invocation: Invocation, source: SourceArgument, *, sql: SqlOption = False
-) -> None:
+def uninstall(invocation: Invocation, source: SourceArgument, *, sql: SqlOption = False) -> None:
     """Remove the event triggers and their log from a source.
 
     Needs a superuser on the source. Without one, --sql prints what a superuser has to run; disable
@@ -88,11 +86,31 @@ def uninstall(
 def status(
     invocation: Invocation, source: SourceArgument, *, json_output: JsonOption = False
 ) -> None:
-    """Show whether a source's DDL is captured, and from which LSN on completely."""
+    """Show whether a source's DDL is captured, and from which LSN on completely.
+
+    Tables whose copy is older than that are compared with the source; exits 50 when some differ.
+    """
     from pgrepl import ddl_capture
 
-    found = ddl_capture.read_status(invocation.load_config().source(source))
-    _print_status(source, found, json_output=json_output)
+    config = invocation.load_config()
+    found = ddl_capture.read_status(config.source(source))
+    missed: MissedDdl | None = None
+    error: TargetError | None = None
+    try:
+        missed = ddl_capture.find_missed(config, config.source(source), found)
+    except TargetError as exc:
+        error = exc
+    if json_output:
+        compared = None if missed is None else asdict(missed)
+        print_json({"source": source, **asdict(found), "missed": compared})
+    else:
+        _print_status(source, found, json_output=False)
+        _print_missed(source, missed, error)
+    if missed is not None and missed.differences and not missed.is_behind:
+        raise DdlError(
+            f'source "{source}": tables changed while their DDL was not captured',
+            hint="Make the same changes on the target; a new table comes with pgrepl resync.",
+        )
 
 
 def enable(
@@ -298,6 +316,24 @@ def _print_status(source: str, found: CaptureStatus, *, json_output: bool) -> No
         )
     else:
         typer.echo(f"{source}: DDL is captured, completely from {found.complete_lsn} on")
+    if found.off_lsn is not None:
+        typer.echo(f"{source}: it was switched off at {found.off_lsn}, {found.off_at}")
+    if found.is_outdated:
+        typer.echo(f"{source}: an older version installed it; renew it with pgrepl ddl install")
+
+
+def _print_missed(source: str, missed: MissedDdl | None, error: TargetError | None) -> None:
+    if error is not None:
+        typer.echo(f"{source}: not compared with the target: {printable(error.message)}")
+    if missed is None:
+        return
+    if not missed.differences:
+        typer.echo(f"{source}: {missed.table_count} tables copied before that are as on the target")
+        return
+    if missed.is_behind:
+        typer.echo(f"{source}: captured DDL is not applied yet; look again when replay has come by")
+    for line in missed.differences:
+        typer.echo(f"  {printable(line)}")
 
 
 def _print_pending(item: PendingDdl) -> None:

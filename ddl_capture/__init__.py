@@ -11,6 +11,7 @@ from pgrepl.ddl_capture.journal import (
     find_waiting,
     read_pending,
 )
+from pgrepl.ddl_capture.missed import MissedDdl, find_missed
 from pgrepl.ddl_capture.scripts import install_script, switch_script, uninstall_script
 from pgrepl.ddl_capture.source import CaptureStatus, install, read_status, switch, uninstall
 
@@ -18,8 +19,10 @@ __all__ = [
     "Applier",
     "CaptureStatus",
     "DecisionKind",
+    "MissedDdl",
     "PendingDdl",
     "decide",
+    "find_missed",
     "find_waiting",
     "install",
     "install_script",

@@ -114,7 +114,7 @@ class Applier:
         self._last_id = row.log_id
 
     def _is_in_script(self, row: CapturedEvent) -> bool:
-        """Whether an extension's script did it: the extension's affair, even where it alters one."""
+        """Whether an extension's script did it, which is the extension's affair."""
         if row.tag in _EXTENSION and row.kind == "end":
             self._script_depth = max(0, self._script_depth - 1)
         is_in = self._script_depth > 0

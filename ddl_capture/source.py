@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psycopg
 from psycopg.rows import class_row
@@ -166,10 +166,8 @@ def _read_status(connection: Connection, source: SourceConfig) -> CaptureStatus:
             # An older version has no such columns.
             " to_json(c)->>'off_at', (to_json(c)->>'off_lsn')::pg_lsn from pgrepl.capture c"
         ).fetchone()
-    is_outdated = not state.has_switch
-    if row is None:
-        return CaptureStatus(state.word, is_outdated=is_outdated)
-    return CaptureStatus(state.word, *row, is_outdated=is_outdated)
+    found = CaptureStatus(state.word) if row is None else CaptureStatus(state.word, *row)
+    return replace(found, is_outdated=not state.has_switch)
 
 
 def _unreadable(connection: Connection, source: SourceConfig, word: str) -> SourceError:

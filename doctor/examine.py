@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from pgrepl.config import Config, SourceConfig
 from pgrepl.doctor import machine
+from pgrepl.doctor.capture_checks import CaptureFacts, check_capture, read_capture
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
 from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
 from pgrepl.doctor.source_checks import (
@@ -46,6 +47,7 @@ class _Reading:
     #: None when the source was not ready for it.
     probe: Probe | None
     writers: Sequence[Writer]
+    capture: CaptureFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,8 @@ def _visit_source(source: SourceConfig) -> _Visit[_Reading]:
         facts = read_source(connection, source)
         probe = probe_plugin(connection) if is_probe_possible(facts) else None
         is_blocked = probe is not None and probe.state is PluginState.BLOCKED
-        return _Reading(facts, probe, read_writers(connection) if is_blocked else [])
+        writers = read_writers(connection) if is_blocked else []
+        return _Reading(facts, probe, writers, read_capture(connection))
 
     return _visit(source.endpoint, read)
 
@@ -192,6 +195,7 @@ def _examine_source(source: SourceConfig, visit: _Visit[_Reading]) -> Examinatio
         reading = visit.facts
         findings += check_server(source, reading.facts, reading.probe, reading.writers)
         findings += check_tables(reading.facts)
+        findings.append(check_capture(source.name, reading.capture))
     return Examination(Area.SOURCE, source.name, tuple(findings), visit.psql_conninfo)
 
 

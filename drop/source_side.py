@@ -1,6 +1,6 @@
 """What pgrepl made on a source: the slot, and the capture of DDL if it is installed.
 
-The role that runs pgrepl may drop its slot and switch the capture off; to remove the capture takes a
+The role that runs pgrepl may drop its slot and switch the capture off; removing the capture takes a
 superuser. What cannot be done is found out before anything is touched on either side.
 """
 
@@ -104,12 +104,12 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
             "select exists (select from pg_namespace where nspname = %s)", (_SCHEMA,)
         ).fetchone()
         ((is_superuser, may_replicate),) = connection.execute(
-            "select rolsuper, rolsuper or rolreplication from pg_roles"
-            " where rolname = current_user"
+            "select rolsuper, rolsuper or rolreplication from pg_roles where rolname = current_user"
         ).fetchall()
         may_switch = cursor.execute(
             "select exists (select from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
-            " where n.nspname = %s and p.proname = 'switch' and has_schema_privilege(n.oid, 'usage')"
+            " where n.nspname = %s and p.proname = 'switch'"
+            " and has_schema_privilege(n.oid, 'usage')"
             " and has_function_privilege(p.oid, 'execute'))",
             (_SCHEMA,),
         ).fetchone()
@@ -253,8 +253,8 @@ def _leave_capture(
             connection.execute("select pgrepl.switch(false)")
     report.errors.append(
         SourceError(
-            f'{endpoint}: the capture of DDL is switched off, but role "{side.role}" is no superuser'
-            " and cannot remove it",
+            f'{endpoint}: the capture of DDL is switched off, but role "{side.role}" is no'
+            " superuser and cannot remove it",
             hint=f"Let a superuser run what pgrepl drop {shlex.quote(endpoint.name)} --sql prints.",
         )
     )

@@ -153,10 +153,8 @@ def test_privileges_by_default_let_nobody_in(source, user):
     )
     install(config_of(source))
     for attempt in (
-        "insert into pgrepl.ddl_log (kind, tag, xid, stmt_at, path, invoker, extensions)"
-        " values ('end', 'DROP TABLE', '1', now(), '[]', 'x', '{}')",
-        "create trigger t before insert on pgrepl.ddl_log execute function suppress_redundant_"
-        "updates_trigger()",
+        "insert into pgrepl.ddl_log (kind, tag, xid) values ('end', 'DROP TABLE', '1')",
+        "create rule r as on insert to pgrepl.ddl_log do instead nothing",
         "delete from pgrepl.ddl_log",
         "update pgrepl.capture set complete_lsn = null",
         "create table pgrepl.x ()",

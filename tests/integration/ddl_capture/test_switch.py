@@ -64,7 +64,7 @@ def test_role_that_runs_pgrepl_switches_the_capture(source, role, pgrepl):
         run_as(source, role, "drop event trigger pgrepl_sql_drop_1")
 
 
-def test_what_the_role_may_not_do_is_printed_for_a_superuser(source, role, pgrepl):
+def test_what_the_role_may_not_do_is_printed_for_a_superuser(source, pgrepl):
     assert "pgrepl ddl install shop --sql | psql" in pgrepl("install", code=20)
     source.execute(pgrepl("install", "--sql"))
     # As of a capture that an older version installed.
@@ -159,11 +159,14 @@ def test_capture_of_an_older_version_is_renewed_without_loss(source, target, rol
     after = install(config)
     assert (after.state, after.is_outdated) == ("enabled", False)
     assert after.complete_lsn == before.complete_lsn
-    assert source.rows(
-        "select from pg_depend where refobjid = 'pgrepl.ddl_log'::regclass and classid ="
-        " 'pg_class'::regclass and deptype in ('i', 'a') and objid in"
-        " (select oid from pg_class where relkind in ('S', 'i'))"
-    ) == []
+    assert (
+        source.rows(
+            "select from pg_depend where refobjid = 'pgrepl.ddl_log'::regclass and classid ="
+            " 'pg_class'::regclass and deptype in ('i', 'a') and objid in"
+            " (select oid from pg_class where relkind in ('S', 'i'))"
+        )
+        == []
+    )
     source.execute("alter table app.a drop column c; create table app.d (id int primary key)")
     source.execute("drop table app.d; create table app.e (id int primary key)")
     following.follow()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from pgrepl.ddl_capture import install_script, uninstall_script
 from pgrepl.doctor import Area, Status
 from pgrepl.throwaway import Cluster
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.waiting import wait_until
 
 SOURCE = Area.SOURCE
+OLDER = Path(__file__).parents[2] / "support" / "sql" / "older_capture.sql"
 
 
 def assert_broken_then_mended(patient, check, message):
@@ -133,6 +136,28 @@ def test_unlogged_table_is_a_warning_with_both_ways_out(patient):
     assert finding.remedy is not None
     assert "exclude" in (finding.remedy.then or "")
     assert patient.failing() == set()
+
+
+def test_capture_of_ddl_is_looked_at(patient):
+    assert patient.finding(SOURCE, "ddl-capture").status is Status.OK
+    for statements in install_script(patient.role):
+        patient.source.execute(*(statement.as_string() for statement in statements))
+    finding = patient.finding(SOURCE, "ddl-capture")
+    assert (finding.status, finding.message) == (Status.OK, "DDL is captured")
+    patient.source.execute("create publication everything for all tables")
+    finding = patient.finding(SOURCE, "ddl-capture")
+    assert (finding.status, "everything" in finding.message) == (Status.WARNING, True)
+    patient.source.execute("select pgrepl.switch(false)")
+    finding = patient.finding(SOURCE, "ddl-capture")
+    assert (finding.status, "switched off" in finding.message) == (Status.WARNING, True)
+    patient.source.execute("alter event trigger pgrepl_sql_drop_1 enable always")
+    finding = patient.finding(SOURCE, "ddl-capture")
+    assert (finding.status, "damaged" in finding.message) == (Status.FAILURE, True)
+    for statements in uninstall_script():
+        patient.source.execute(*(statement.as_string() for statement in statements))
+    patient.source.execute(OLDER.read_text(encoding="utf-8"))
+    finding = patient.finding(SOURCE, "ddl-capture")
+    assert (finding.status, "older version" in finding.message) == (Status.WARNING, True)
 
 
 def test_patterns_that_match_nothing(patient):
