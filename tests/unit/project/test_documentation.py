@@ -101,7 +101,8 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     }
     version = {"version"}
     unreachable = {"reachable", "readable"}
-    judged = checks["source_checks"] | checks["plugin_checks"] | checks["table_checks"]
+    kinds = ("source", "plugin", "table", "capture")
+    judged = {check for kind in kinds for check in checks[f"{kind}_checks"]}
     assert set(documented["source"]) == judged | unreachable
     assert set(documented["target"]) == checks["target_checks"] | version | unreachable
     assert set(documented["here"]) == checks["machine"] | checks["examine"] - unreachable
