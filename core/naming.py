@@ -104,6 +104,11 @@ class TablePattern:
         """Whether the pattern takes in this table."""
         return self.takes_schema(schema) and bool(self._table.fullmatch(table))
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the pattern takes in tables of any number."""
+        return ".*" in self._table.pattern
+
     def takes_schema(self, schema: str) -> bool:
         """Whether the pattern takes in tables of this schema."""
         return bool(self._schema.fullmatch(schema))
@@ -145,6 +150,17 @@ class TableSelection:
         if any(pattern.takes_whole(schema) for pattern in self.exclude):
             return False
         return any(pattern.takes_schema(schema) for pattern in self.include)
+
+    def takes_new_tables(self, schema: str) -> bool:
+        """Whether a table made later in this schema could be replicated, whatever its name."""
+        return self.may_match(schema) and any(
+            pattern.is_open and pattern.takes_schema(schema) for pattern in self.include
+        )
+
+    @property
+    def takes_new_schemas(self) -> bool:
+        """Whether tables of a schema made later could be replicated, whatever its name."""
+        return any(pattern.is_open and pattern.schema is None for pattern in self.include)
 
     @property
     def schemas(self) -> frozenset[str] | None:

@@ -191,7 +191,7 @@ def _examine_source(source: SourceConfig, visit: _Visit[_Reading]) -> Examinatio
     if visit.facts is not None:
         reading = visit.facts
         findings += check_server(source, reading.facts, reading.probe, reading.writers)
-        findings += check_tables(reading.facts)
+        findings += check_tables(reading.facts, source.selection)
     return Examination(Area.SOURCE, source.name, tuple(findings), visit.psql_conninfo)
 
 

@@ -43,8 +43,8 @@ def unreached(config: Config, source: SourceConfig, dbname: str) -> SourceError:
     """Return why the side of a source without a DSN was not touched, and what does it."""
     drop = SQL("SELECT pg_drop_replication_slot({})").format(Literal(source.slot)).as_string()
     return SourceError(
-        f"{source.endpoint}: {config.path} does not have it, so nobody knows the way to it: its slot"
-        f' "{source.slot}" in database "{dbname}" may exist',
+        f"{source.endpoint}: {config.path} does not have it, so nobody knows the way to it: its"
+        f' slot "{source.slot}" in database "{dbname}" may exist',
         hint="Run the same command with --dsn. Or run there, as a superuser:"
         f" {drop}; DROP SCHEMA IF EXISTS pgrepl CASCADE; and then the same command with"
         " --source-is-gone.",

@@ -22,6 +22,7 @@ from pgrepl.errors import (
 )
 from pgrepl.status.facts import FailureFacts, SourceFacts, TableFacts, TargetFacts
 from pgrepl.status.lag import Positions, measure
+from pgrepl.unreadable import named, open_them
 
 __all__ = ["Problem", "SourceStatus", "judge", "judge_unconfigured", "worst_code"]
 
@@ -86,6 +87,7 @@ def judge(
     else:
         if facts is not None:
             problems += _source_problems(facts, target)
+            problems += _privilege_problems(config, facts)
         problems += _target_problems(config, facts, target)
         problems += _table_problems(config, target)
         problems += map(_failure, target.failures)
@@ -107,9 +109,7 @@ def judge_unconfigured(target: TargetFacts, path: Path) -> SourceStatus:
         " nobody reads from it, and the WAL it keeps fills the disk of its server",
         f"Put [sources.{row.name}] back, or remove it: pgrepl drop {row.name} --dsn DSN",
     )
-    return SourceStatus(
-        row.name, "not configured", None, target, measure(None, target), (problem,)
-    )
+    return SourceStatus(row.name, "not configured", None, target, measure(None, target), (problem,))
 
 
 def _state(source: SourceFacts | None, target: TargetFacts | None) -> str:
@@ -137,6 +137,16 @@ def _source_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Probl
         )
     elif row.state != "creating":
         yield from _slot_problems(source, target)
+
+
+def _privilege_problems(config: SourceConfig, source: SourceFacts) -> Iterator[Problem]:
+    if source.unreadable:
+        yield _source(
+            "unreadable",
+            f"tables that can be replicated, but neither copied nor verified:"
+            f" {named(source.unreadable)}",
+            open_them(config.name, source.unreadable),
+        )
 
 
 def _slot_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem]:

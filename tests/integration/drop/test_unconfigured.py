@@ -54,9 +54,7 @@ def test_with_its_dsn_everything_of_it_goes(config, source, target):
     assert remaining(target, source.name) == {}
 
 
-def test_without_its_dsn_the_target_is_cleared_and_the_slot_stays_on_record(
-    config, source, target
-):
+def test_without_its_dsn_the_target_is_cleared_and_the_slot_stays_on_record(config, source, target):
     done, report = pgrepl(config, "drop", source.name, "--yes", "--with-data", code=20)
     assert f"pg_drop_replication_slot('{slot_of(source)}')" in done.stderr
     assert "--dsn" in done.stderr

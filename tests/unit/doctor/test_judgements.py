@@ -23,6 +23,7 @@ SERVER = SourceServer(
     system_identifier=1,
     role="pgrepl",
     may_replicate=True,
+    reads_everything=True,
     wal_level="logical",
     max_slots=10,
     used_slots=0,
