@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from pgrepl.dsn import MASK, Dsn, Endpoint, Side
 from pgrepl.errors import UsageError
-from pgrepl.naming import SchemaTemplate, TableSelection
+from pgrepl.naming import SchemaTemplate, TableSelection, default_owner
 
 __all__ = [
     "BUCKET_COUNT",
@@ -135,6 +135,13 @@ class SourceConfig:
     max_spool: int | None = None
     #: What to do about NaN and Infinity, which wal2json before 2.6 prints as null.
     special_floats: SpecialFloats = "mark"
+    #: The role that owns its schemas on the target; empty: named after the source.
+    owner: str = ""
+
+    @property
+    def owner_role(self) -> str:
+        """The role that owns its schemas on the target, where there is one."""
+        return self.owner or default_owner(self.name)
 
     @property
     def endpoint(self) -> Endpoint:

@@ -225,7 +225,15 @@ def _read_source(name: str, section: Section) -> SourceConfig:
         ),
         max_spool=section.size("max_spool"),
         special_floats=cast("SpecialFloats", section.choice("special_floats", SPECIAL_FLOATS)),
+        owner=_read_owner(section),
     )
+
+
+def _read_owner(section: Section) -> str:
+    owner = section.text("owner", default="")
+    if len(owner.encode()) > IDENTIFIER_BYTES or "\0" in owner:
+        section.problem("owner", f"a role's name has at most {IDENTIFIER_BYTES} bytes")
+    return owner
 
 
 def _check_sources(sources: Mapping[str, SourceConfig], problems: Problems) -> None:

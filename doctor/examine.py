@@ -85,7 +85,10 @@ def _examine_databases(
 ) -> tuple[list[Examination], list[Finding]]:
     """Examine sources and target; the second list is what they say about this machine."""
     # Dead servers are waited for at the same time, not one after the other.
-    target_thread = _Thread(lambda: _visit(config.target.endpoint, read_target))
+    owners = {source.name: source.owner_role for source in sources}
+    target_thread = _Thread(
+        lambda: _visit(config.target.endpoint, partial(read_target, owners=owners))
+    )
     threads = [_Thread(partial(_visit_source, source)) for source in sources]
     visits = {source.name: thread.result() for source, thread in zip(sources, threads, strict=True)}
     target = target_thread.result()

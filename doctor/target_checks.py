@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
+from pgrepl.doctor.owner_checks import check_schema_owners
 from pgrepl.doctor.source_checks import check_version
 from pgrepl.doctor.source_facts import SourceFacts
 from pgrepl.doctor.target_facts import TargetFacts, TargetServer
@@ -60,6 +61,7 @@ def check_target(
         check_target_encoding(server),
         check_origins(server, origins),
         check_replication_schema(target),
+        check_schema_owners(target),
         *about_sources,
     ]
 

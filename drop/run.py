@@ -98,7 +98,9 @@ def drop_source(
             and _can_clear_source(source, row, slot, report, is_ours=is_ours)
         )
         if target is not None and row is not None:
-            clear_target(target, endpoint, row, report, with_data=with_data)
+            clear_target(
+                target, endpoint, row, report, with_data=with_data, owner=source.owner_role
+            )
         is_source_clear = is_source_gone
         if is_source_there:
             try:
