@@ -211,6 +211,11 @@ def _examine_target(
             visit.facts,
             read if len(read) == len(sources) else None,
             origins=[source.origin for source in config.sources.values()],
+            trusted=[
+                source.name
+                for source in config.sources.values()
+                if getattr(source, "trust_code", False)
+            ],
             target_schemas=names,
         )
     return Examination(Area.TARGET, "target", tuple(findings), visit.psql_conninfo)

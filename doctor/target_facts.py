@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg.rows import class_row, scalar_row
@@ -12,7 +12,7 @@ from pgrepl.ownership import OwnerRole, hand_over_statements, read_owner
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
-__all__ = ["SchemaOwner", "TargetFacts", "TargetServer", "read_target"]
+__all__ = ["SchemaOwner", "SourceCode", "TargetFacts", "TargetServer", "read_target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,17 @@ class SchemaOwner:
     to_hand_over: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class SourceCode:
+    """A row of ``sql/target_code.sql``: code of a source, or what calls it."""
+
+    source: str
+    kind: str
+    name: str
+    #: What takes it away.
+    statement: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFacts:
     """Everything known about the target."""
@@ -61,6 +72,8 @@ class TargetFacts:
     own_schemas: dict[str, str]
     #: Who is to own the schemas of each source of the configuration.
     owners: Sequence[SchemaOwner] = ()
+    #: Code of those sources in their copies, in the order in which it can be removed.
+    code: Sequence[SourceCode] = ()
 
 
 def read_target(connection: Connection, owners: Mapping[str, str]) -> TargetFacts:
@@ -79,7 +92,21 @@ def read_target(connection: Connection, owners: Mapping[str, str]) -> TargetFact
         owners=[
             _read_owner(connection, source, role, own_schemas) for source, role in owners.items()
         ],
+        code=_read_code(connection, own_schemas, owners),
     )
+
+
+def _read_code(
+    connection: Connection, own_schemas: Mapping[str, str], sources: Collection[str]
+) -> Sequence[SourceCode]:
+    rows = connection.execute(
+        load_query("pgrepl.doctor", "target_code"),
+        {"schemas": [schema for schema, source in own_schemas.items() if source in sources]},
+    ).fetchall()
+    return [
+        SourceCode(own_schemas[schema], kind, name, statement)
+        for schema, kind, name, statement in rows
+    ]
 
 
 def _read_owner(

@@ -8,7 +8,10 @@ select r.oid is not null                                   as exists,
                  or r.rolbypassrls then 'it has attributes'
             when exists (select from pg_auth_members m where m.member = r.oid)
                  then 'it is a member of another role'
-            when exists (
+            -- who made pgrepl a member of it knows what for
+            when not exists (select from pg_auth_members m
+                              where m.roleid = r.oid and m.member = me.oid)
+                 and exists (
                  select from pg_auth_members m
                    -- PostgreSQL 16 makes who made a role its member, to administer it only
                   where m.roleid = r.oid and m.member <> me.oid

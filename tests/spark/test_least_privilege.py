@@ -189,10 +189,14 @@ def test_main_path_needs_no_more_than_doctor_grants(site):
 
     # All of it belongs to the role that can do nothing else, what came by DDL too.
     owners = site.target.rows(
-        "select distinct pg_get_userbyid(relowner) from pg_class"
-        " where relnamespace::regnamespace::text in ('shop_public', 'shop_later')"
+        "select distinct pg_get_userbyid(owner) from (select relowner, relnamespace from pg_class"
+        " union all select typowner, typnamespace from pg_type"
+        " union all select nspowner, oid from pg_namespace) o (owner, place)"
+        " where place in ('shop_public'::regnamespace, 'shop_later'::regnamespace)"
     )
     assert owners == [("pgrepl_shop",)]
+    # Housekeeping made an index that the source lacks.
+    assert site.target.value("select count(*) from pg_class where relname ~ '^pgrepl_fk_'") == 1
     assert site.target.value("select count(*) from shop_later.things") == 50
 
     site.run("resync", "shop", "*.*")

@@ -105,7 +105,7 @@ def test_every_check_of_doctor_is_documented_in_its_section():
         *(checks[f"{stem}_checks"] for stem in ("source", "plugin", "table", "future"))
     )
     assert set(documented["source"]) == judged | unreachable
-    of_target = checks["target_checks"] | checks["owner_checks"]
+    of_target = checks["target_checks"] | checks["owner_checks"] | checks["code_checks"]
     assert set(documented["target"]) == of_target | version | unreachable
     assert set(documented["here"]) == checks["machine"] | checks["examine"] - unreachable
     assert all(len(names) == len(set(names)) for names in documented.values())
