@@ -129,19 +129,14 @@ class SourceConfig:
     name: str
     dsn: Dsn
     slot: str
+    #: The role that owns its schemas on the target; empty: named after the source.
+    owner: str = ""
     schema: SchemaTemplate
     selection: TableSelection
     #: Receiving pauses while the spool holds so many bytes of this source. None: no limit.
     max_spool: int | None = None
     #: What to do about NaN and Infinity, which wal2json before 2.6 prints as null.
     special_floats: SpecialFloats = "mark"
-    #: The role that owns its schemas on the target; empty: named after the source.
-    owner: str = ""
-
-    @property
-    def owner_role(self) -> str:
-        """The role that owns its schemas on the target, where there is one."""
-        return self.owner or default_owner(self.name)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -152,6 +147,11 @@ class SourceConfig:
     def origin(self) -> str:
         """The replication origin on the target, named like the slot."""
         return self.slot
+
+    @property
+    def owner_role(self) -> str:
+        """The role that owns its schemas on the target, where there is one."""
+        return self.owner or default_owner(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
