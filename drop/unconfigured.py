@@ -45,9 +45,9 @@ def unreached(config: Config, source: SourceConfig, dbname: str) -> SourceError:
     return SourceError(
         f"{source.endpoint}: {config.path} does not have it, so nobody knows the way to it: its"
         f' slot "{source.slot}" in database "{dbname}" may exist',
-        hint="Run the same command with --dsn. Or run there, as a superuser:"
-        f" {drop}; DROP SCHEMA IF EXISTS pgrepl CASCADE; and then the same command with"
-        " --source-is-gone.",
+        hint=f"Run the same command with --dsn. Or run there, as a superuser: {drop}; and, unless"
+        " another slot of that database needs the capture of DDL: DROP SCHEMA IF EXISTS pgrepl"
+        " CASCADE; and then the same command with --source-is-gone.",
     )
 
 
