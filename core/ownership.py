@@ -46,7 +46,7 @@ class OwnerRole:
     exists: bool
     #: Whether it is the role of the session itself.
     is_self: bool
-    #: Why it is somebody else's; None: it is pgrepl's, or can be.
+    #: Why it is not owned by pgrepl; None: it is, or can be.
     foreign_reason: str | None
     is_usable: bool
     #: Of the session's role: whether it has the privileges of roles that it is a member of, and
@@ -79,7 +79,7 @@ def read_owner(connection: Connection, name: str) -> OwnerRole:
 
 
 def check_owner(connection: Connection, endpoint: Endpoint, name: str) -> OwnerRole:
-    """Return what is known of a source's role, unless it is somebody else's.
+    """Return what is known of a source's role, unless it is not owned by pgrepl.
 
     Raises
     ------

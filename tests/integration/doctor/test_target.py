@@ -268,6 +268,6 @@ def test_code_of_a_source_is_named_and_its_statements_take_it_away(patient):
     assert not any("fine" in name or "span" in name for name in found.objects)
     patient.mend(TARGET, found)
     assert patient.finding(TARGET, "source-code").status is Status.OK
-    # Only code is gone: the rows, with what was computed, are there.
+    # Only code went: the rows, with what was computed, are there.
     assert patient.target.rows("select * from app.t") == [(5, 5)]
     assert patient.target.rows("select count(*) from app.parts") == [(0,)]
