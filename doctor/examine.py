@@ -87,7 +87,10 @@ def _examine_databases(
 ) -> tuple[list[Examination], list[Finding]]:
     """Examine sources and target; the second list is what they say about this machine."""
     # Dead servers are waited for at the same time, not one after the other.
-    target_thread = _Thread(lambda: _visit(config.target.endpoint, read_target))
+    owners = {source.name: source.owner_role for source in sources}
+    target_thread = _Thread(
+        lambda: _visit(config.target.endpoint, partial(read_target, owners=owners))
+    )
     threads = [_Thread(partial(_visit_source, source)) for source in sources]
     visits = {source.name: thread.result() for source, thread in zip(sources, threads, strict=True)}
     target = target_thread.result()
@@ -194,7 +197,7 @@ def _examine_source(source: SourceConfig, visit: _Visit[_Reading]) -> Examinatio
     if visit.facts is not None:
         reading = visit.facts
         findings += check_server(source, reading.facts, reading.probe, reading.writers)
-        findings += check_tables(reading.facts)
+        findings += check_tables(reading.facts, source.selection)
         findings.append(check_capture(source.name, reading.capture))
     return Examination(Area.SOURCE, source.name, tuple(findings), visit.psql_conninfo)
 
@@ -212,6 +215,11 @@ def _examine_target(
             visit.facts,
             read if len(read) == len(sources) else None,
             origins=[source.origin for source in config.sources.values()],
+            trusted=[
+                source.name
+                for source in config.sources.values()
+                if getattr(source, "trust_code", False)
+            ],
             target_schemas=names,
         )
     return Examination(Area.TARGET, "target", tuple(findings), visit.psql_conninfo)

@@ -18,6 +18,7 @@ from pgrepl.drop.source_side import (
     superuser_script,
 )
 from pgrepl.drop.target_side import clear_target, find_row, forget_source, look_at_target
+from pgrepl.drop.unconfigured import unreached
 from pgrepl.errors import PgreplError, SourceError, TargetError
 from pgrepl.postgres import Connection, connect
 from pgrepl.source_state import SourceRow
@@ -27,7 +28,13 @@ __all__ = ["drop_source", "privileged_script", "survey_source"]
 _STAGE = "drop"
 
 
-def survey_source(config: Config, source: SourceConfig, *, is_source_gone: bool = False) -> Survey:
+def survey_source(
+    config: Config,
+    source: SourceConfig,
+    *,
+    is_source_gone: bool = False,
+    has_dsn: bool = True,
+) -> Survey:
     """Return what there is of a source, and change nothing."""
     items: list[Item] = []
     failures: list[PgreplError] = []
@@ -42,7 +49,9 @@ def survey_source(config: Config, source: SourceConfig, *, is_source_gone: bool 
     except TargetError as exc:
         failures.append(exc)
     slot = row.slot if row is not None else source.slot
-    if not is_source_gone:
+    if not is_source_gone and not has_dsn:
+        failures.append(unreached(config, source, row.dbname if row is not None else ""))
+    elif not is_source_gone:
         try:
             if row is not None:
                 check_same(source.endpoint, row)
@@ -72,11 +81,13 @@ def drop_source(
     *,
     with_data: bool = False,
     is_source_gone: bool = False,
+    has_dsn: bool = True,
 ) -> DropReport:
     """Remove a source from both sides.
 
     A side that does not answer is named in the report, and a later run clears it. With
-    ``is_source_gone`` the source is not asked at all, and its slot is forgotten.
+    ``is_source_gone`` the source is not asked at all, and its slot is forgotten. Without a DSN it
+    is not asked either, but the record of its slot stays.
 
     Raises
     ------
@@ -102,11 +113,17 @@ def drop_source(
             take_lock(target, copy_lock(source.name))
         # Without a target nobody knows whose the slot is; the configuration says it is ours.
         is_ours = row is not None or target is None
-        is_source_there = not is_source_gone and _can_clear_source(
-            source, row, slot, report, is_ours=is_ours
+        if not is_source_gone and not has_dsn:
+            report.errors.append(unreached(config, source, row.dbname if row is not None else ""))
+        is_source_there = (
+            has_dsn
+            and not is_source_gone
+            and _can_clear_source(source, row, slot, report, is_ours=is_ours)
         )
         if target is not None and row is not None:
-            clear_target(target, endpoint, row, report, with_data=with_data)
+            clear_target(
+                target, endpoint, row, report, with_data=with_data, owner=source.owner_role
+            )
         is_source_clear = is_source_gone
         if is_source_there:
             try:

@@ -20,6 +20,7 @@ from pgrepl.errors import AlreadyRunning, PgreplError, SourceError, TargetError
 from pgrepl.failpoint import reach
 from pgrepl.failures import record
 from pgrepl.migrations import check_schema_version, read_version
+from pgrepl.ownership import drop_owner, read_owner
 from pgrepl.postgres import Connection
 from pgrepl.source_state import SourceRow, add_source, find_source, read_target_schemas
 from pgrepl.sqlstate import translated
@@ -61,8 +62,11 @@ def clear_target(
     report: DropReport,
     *,
     with_data: bool,
+    owner: str,
 ) -> None:
     """Remove origin, spool and state, and the copies if asked; only the record of the slot stays.
+
+    With the copies goes the role that owned them, if it is pgrepl's and owns nothing else.
 
     Raises
     ------
@@ -101,6 +105,7 @@ def clear_target(
             record(connection, "drop", source_id, _unfinished(row.name))
     if with_data:
         report.removed(Side.TARGET, "schema", *schemas)
+        _remove_owner(connection, endpoint, owner, report)
     else:
         report.kept(Side.TARGET, "schema", "without --with-data the copies stay", *schemas)
     report.removed(Side.TARGET, "spool and progress", f"of source {row.name}")
@@ -137,6 +142,20 @@ def forget_source(
             return
         connection.execute(SQL("drop schema {} cascade").format(Identifier(_SCHEMA)))
         report.removed(Side.TARGET, "schema", _SCHEMA)
+
+
+def _remove_owner(
+    connection: Connection, endpoint: Endpoint, owner: str, report: DropReport
+) -> None:
+    with translated(endpoint, f'cannot drop role "{owner}"'):
+        role = read_owner(connection, owner)
+        if not role.exists or role.is_self or role.is_foreign:
+            return
+        reason = drop_owner(connection, owner)
+    if reason is None:
+        report.removed(Side.TARGET, "role", owner)
+    else:
+        report.kept(Side.TARGET, "role", reason, owner)
 
 
 def _origins(connection: Connection, row: SourceRow) -> list[str]:

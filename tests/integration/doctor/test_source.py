@@ -59,6 +59,72 @@ def test_table_and_sequence_that_cannot_be_read(patient):
     assert set(broken.objects) == {"inner_1.t", "inner_1.t_id_seq"}
 
 
+MAKES = (
+    "create table public.later (id serial primary key)",
+    "create schema brand_new",
+    "create table brand_new.later (id serial primary key)",
+)
+
+
+@pytest.fixture
+def owner(patient):
+    """A role that owns a replicated table and makes others later."""
+    name = f"{patient.role}_owner"
+    patient.source.execute(
+        f"create role {name}",
+        f"grant create on database {patient.source.name} to {name}",
+        f"grant create on schema public to {name}",
+        f"alter table thing owner to {name}",
+    )
+    yield name
+    patient.source.execute(f"drop owned by {name}", f"drop role {name}")
+
+
+def make_later(patient, owner):
+    with patient.source.connect() as connection:
+        connection.execute(f"set role {owner}".encode())
+        for statement in MAKES:
+            connection.execute(statement.encode())
+
+
+def test_tables_of_tomorrow_can_be_read_after_the_remedy(patient, owner):
+    broken = patient.finding(SOURCE, "future-tables")
+    assert broken.status is Status.WARNING
+    assert broken.is_in_script
+    assert owner in broken.message
+    assert f'GRANT pg_read_all_data TO "{patient.role}"' in broken.remedy.then
+    patient.mend(SOURCE, broken)
+    assert patient.finding(SOURCE, "future-tables").status is Status.OK
+    make_later(patient, owner)
+    assert patient.finding(SOURCE, "select-privilege").status is Status.OK
+
+
+def test_role_that_reads_everything_reads_tables_of_tomorrow(patient, owner):
+    patient.source.execute(f"grant pg_read_all_data to {patient.role}")
+    assert patient.finding(SOURCE, "future-tables").status is Status.OK
+    make_later(patient, owner)
+    assert patient.finding(SOURCE, "select-privilege").status is Status.OK
+
+
+def test_schemas_that_are_excluded_are_not_opened_for_tomorrow(patient, owner):
+    patient.source_options = 'exclude = ["brand_new.*"]\n'
+    broken = patient.finding(SOURCE, "future-tables")
+    assert all('IN SCHEMA "public"' in statement for statement in broken.remedy.sql)
+    patient.mend(SOURCE, broken)
+    assert patient.finding(SOURCE, "future-tables").status is Status.OK
+    make_later(patient, owner)
+    assert patient.finding(SOURCE, "select-privilege").status is Status.OK
+    patient.source_options = ""
+    closed = patient.finding(SOURCE, "select-privilege").objects
+    assert set(closed) == {"brand_new.later", "brand_new.later_id_seq"}
+
+
+def test_patterns_that_name_tables_need_nothing_for_tomorrow(patient, owner):
+    patient.source_options = 'tables = ["public.thing"]\n'
+    assert patient.finding(SOURCE, "future-tables").status is Status.OK
+    assert owner
+
+
 def test_row_security_that_hides_rows(patient):
     patient.source.execute("alter table thing enable row level security")
     assert_broken_then_mended(patient, "row-security", "public.thing")
