@@ -36,6 +36,7 @@ from pgrepl.errors import PgreplError, SourceError
 from pgrepl.failpoint import reach
 from pgrepl.identity import Identity, identify
 from pgrepl.migrations import migrate
+from pgrepl.ownership import check_owner, ensure_owner, hand_over, owns
 from pgrepl.postgres import Connection, connect
 from pgrepl.programs import find_client
 from pgrepl.slot import drop_slot
@@ -165,6 +166,7 @@ class _Run:
             find_client("pg_dump", keeper.connection.info.server_version // 10000)
             preview = prepare(keeper.connection, self.source, self.options)
             check_target(self.target, self.config.target.endpoint, preview)
+            check_owner(self.target, self.config.target.endpoint, self.source.owner_role)
             keeper.lock(preview.objects.tables, self.options.lock_timeout_s)
 
     def _make_slot(self, source_id: int) -> Keeper:
@@ -206,8 +208,17 @@ class _Run:
             self.options,
             snapshot=keeper.snapshot if keeper is not None else None,
         )
+        owner = ensure_owner(self.target, endpoint, self.source.owner_role)
+        if owner is None:
+            logger.warning(
+                "no role of its own owns the schemas of the source; pgrepl doctor says how to make"
+                " one",
+                extra={"role": self.source.owner_role},
+            )
         with translated(endpoint, "cannot make the schema"):
-            state.make_schema(self.target, source_id, preparation.schemas, plan, tables)
+            state.make_schema(
+                self.target, source_id, preparation.schemas, plan, tables, owner=owner
+            )
         logger.info("schema made", extra={"tables": len(tables), "left_out": len(plan.left_out)})
         return tables
 
@@ -291,6 +302,11 @@ class _Run:
             finish.run_steps(endpoint, source_id, ROW_PHASES, jobs)
         self.watcher.begin("views")
         finish.run_steps(endpoint, source_id, ("view",), jobs)
+        schemas = self._schemas(source_id).values()
+        with translated(endpoint, "cannot give the schemas to their role"):
+            if owns(self.target, schemas, self.source.owner_role):
+                with self.target.transaction():
+                    hand_over(self.target, schemas, self.source.owner_role)
 
     def _set_origin(self, source_id: int, slot: str) -> None:
         """Let the receiver begin where the slot began; only then is the source streaming."""

@@ -62,6 +62,7 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
             source.name: {
                 "dsn": source.dsn.masked(),
                 "slot": source.slot,
+                "owner": source.owner_role,
                 "schema": source.schema.text,
                 "tables": [pattern.text for pattern in source.selection.include],
                 "exclude": [pattern.text for pattern in source.selection.exclude],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,10 +13,11 @@ import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.output import print_json, printable
-from pgrepl.errors import DdlError, UsageError
+from pgrepl.errors import DdlError, TargetError, UsageError
 
 if TYPE_CHECKING:
-    from pgrepl.ddl_capture import CaptureStatus, DecisionKind, PendingDdl
+    from pgrepl.ddl_capture import CaptureStatus, DecisionKind, MissedDdl, PendingDdl
+    from pgrepl.ddl_capture.scripts import Statement
     from pgrepl.postgres import Connection
 
 __all__ = [
@@ -34,6 +35,9 @@ __all__ = [
 SourceArgument = Annotated[
     str, typer.Argument(metavar="SOURCE", help="Source.", autocompletion=complete_source)
 ]
+SqlOption = Annotated[
+    bool, typer.Option("--sql", help="Print the statements for a superuser; run nothing.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 NumberOption = Annotated[
     int | None,
@@ -47,9 +51,7 @@ def install(
     invocation: Invocation,
     source: SourceArgument,
     *,
-    sql: Annotated[
-        bool, typer.Option("--sql", help="Print the statements for a superuser; run nothing.")
-    ] = False,
+    sql: SqlOption = False,
     json_output: JsonOption = False,
 ) -> None:
     """Install event triggers on a source that capture its DDL, or renew them.
@@ -60,46 +62,85 @@ def install(
 
     config = invocation.load_config().source(source)
     if sql:
-        user = config.dsn.parameter("user")
-        typer.echo("begin;")
-        for statement in ddl_capture.install_script(user):
-            typer.echo(f"{statement.as_string().rstrip().rstrip(';')};\n")
-        typer.echo("commit;")
-        typer.echo(f"{ddl_capture.horizon_statement().rstrip()};")
+        _print_script(ddl_capture.install_script(config.dsn.parameter("user")))
         return
     _print_status(source, ddl_capture.install(config), json_output=json_output)
 
 
-def uninstall(invocation: Invocation, source: SourceArgument) -> None:
-    """Remove the event triggers and their log from a source."""
+def uninstall(invocation: Invocation, source: SourceArgument, *, sql: SqlOption = False) -> None:
+    """Remove the event triggers and their log from a source.
+
+    Needs a superuser on the source. Without one, --sql prints what a superuser has to run; disable
+    stops the capture at once.
+    """
     from pgrepl import ddl_capture
 
-    ddl_capture.uninstall(invocation.load_config().source(source))
+    config = invocation.load_config().source(source)
+    if sql:
+        _print_script(ddl_capture.uninstall_script())
+        return
+    ddl_capture.uninstall(config)
     typer.echo(f"{source}: DDL is not captured any more")
 
 
 def status(
     invocation: Invocation, source: SourceArgument, *, json_output: JsonOption = False
 ) -> None:
-    """Show whether a source's DDL is captured, and from which LSN on completely."""
+    """Show whether a source's DDL is captured, and from which LSN on completely.
+
+    Tables whose copy is older than that are compared with the source; exits 50 when some differ.
+    """
     from pgrepl import ddl_capture
 
-    found = ddl_capture.read_status(invocation.load_config().source(source))
-    _print_status(source, found, json_output=json_output)
+    config = invocation.load_config()
+    found = ddl_capture.read_status(config.source(source))
+    missed: MissedDdl | None = None
+    error: TargetError | None = None
+    try:
+        missed = ddl_capture.find_missed(config, config.source(source), found)
+    except TargetError as exc:
+        error = exc
+    if json_output:
+        compared = None if missed is None else asdict(missed)
+        print_json({"source": source, **asdict(found), "missed": compared})
+    else:
+        _print_status(source, found, json_output=False)
+        _print_missed(source, missed, error)
+    if missed is not None and missed.differences and not missed.is_behind:
+        raise DdlError(
+            f'source "{source}": tables changed while their DDL was not captured',
+            hint="Make the same changes on the target; a new table comes with pgrepl resync.",
+        )
 
 
 def enable(
-    invocation: Invocation, source: SourceArgument, *, json_output: JsonOption = False
+    invocation: Invocation,
+    source: SourceArgument,
+    *,
+    sql: SqlOption = False,
+    json_output: JsonOption = False,
 ) -> None:
-    """Switch the capture on again."""
-    _switch(invocation, source, is_on=True, json_output=json_output)
+    """Switch the capture on again.
+
+    The role that runs pgrepl may do it; for an older capture --sql prints what a superuser has to
+    run.
+    """
+    _switch(invocation, source, is_on=True, sql=sql, json_output=json_output)
 
 
 def disable(
-    invocation: Invocation, source: SourceArgument, *, json_output: JsonOption = False
+    invocation: Invocation,
+    source: SourceArgument,
+    *,
+    sql: SqlOption = False,
+    json_output: JsonOption = False,
 ) -> None:
-    """Switch the capture off at once. DDL that runs meanwhile does not reach the target."""
-    _switch(invocation, source, is_on=False, json_output=json_output)
+    """Switch the capture off at once. DDL that runs meanwhile does not reach the target.
+
+    The role that runs pgrepl may do it; for an older capture --sql prints what a superuser has to
+    run.
+    """
+    _switch(invocation, source, is_on=False, sql=sql, json_output=json_output)
 
 
 def pending(
@@ -199,11 +240,26 @@ def skip(invocation: Invocation, source: SourceArgument, *, number: NumberOption
     _decide(invocation, source, "skip", number)
 
 
-def _switch(invocation: Invocation, source: str, *, is_on: bool, json_output: bool) -> None:
+def _switch(
+    invocation: Invocation, source: str, *, is_on: bool, sql: bool, json_output: bool
+) -> None:
     from pgrepl import ddl_capture
 
-    found = ddl_capture.switch(invocation.load_config().source(source), is_on=is_on)
+    config = invocation.load_config().source(source)
+    if sql:
+        _print_script(ddl_capture.switch_script(is_on=is_on))
+        return
+    found = ddl_capture.switch(config, is_on=is_on)
     _print_status(source, found, json_output=json_output)
+
+
+def _print_script(script: Sequence[Sequence[Statement]]) -> None:
+    """Print statements, those of one transaction together."""
+    for statements in script:
+        typer.echo("begin;")
+        for statement in statements:
+            typer.echo(f"{statement.as_string().rstrip().rstrip(';')};\n")
+        typer.echo("commit;")
 
 
 @contextmanager
@@ -260,6 +316,24 @@ def _print_status(source: str, found: CaptureStatus, *, json_output: bool) -> No
         )
     else:
         typer.echo(f"{source}: DDL is captured, completely from {found.complete_lsn} on")
+    if found.off_lsn is not None:
+        typer.echo(f"{source}: it was switched off at {found.off_lsn}, {found.off_at}")
+    if found.is_outdated:
+        typer.echo(f"{source}: an older version installed it; renew it with pgrepl ddl install")
+
+
+def _print_missed(source: str, missed: MissedDdl | None, error: TargetError | None) -> None:
+    if error is not None:
+        typer.echo(f"{source}: not compared with the target: {printable(error.message)}")
+    if missed is None:
+        return
+    if not missed.differences:
+        typer.echo(f"{source}: {missed.table_count} tables copied before that are as on the target")
+        return
+    if missed.is_behind:
+        typer.echo(f"{source}: captured DDL is not applied yet; look again when replay has come by")
+    for line in missed.differences:
+        typer.echo(f"  {printable(line)}")
 
 
 def _print_pending(item: PendingDdl) -> None:

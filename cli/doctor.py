@@ -33,7 +33,10 @@ def doctor(
     *,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     sql_output: Annotated[
-        bool, typer.Option("--sql", help="Print only the commands that mend failures, for psql.")
+        bool,
+        typer.Option(
+            "--sql", help="Print only the commands that fix failures or give privileges, for psql."
+        ),
     ] = False,
     spark: Annotated[
         bool, typer.Option("--spark/--no-spark", help="Run a small Spark job to try Spark.")

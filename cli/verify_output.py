@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pgrepl.cli.output import print_json, printable
+from pgrepl.naming import shown_name
 from pgrepl.verify import RowDifference, TableReport, VerifyReport, Watcher
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def print_reports(reports: Sequence[VerifyReport], as_json: bool) -> None:
 
 def _as_json(report: VerifyReport) -> dict[str, Any]:
     found = asdict(report)
+    found["unreadable"] = [shown_name(*item.key) for item in report.unreadable]
     found["error"] = report.error and report.error.message
     found["seconds"] = round(report.seconds, 2)
     found["has_differences"] = report.has_differences
@@ -117,6 +119,9 @@ def _print(report: VerifyReport) -> None:
         )
     for table in report.tables:
         _print_table(table)
+    for item in report.unreadable:
+        if item.is_sequence:
+            _line(f"note: {shown_name(*item.key)}: value not compared: {item.reason}")
     rows = sum(table.source_rows for table in report.tables)
     count = sum(len(table.differences) for table in report.tables)
     more = any(table.has_more for table in report.tables)
@@ -126,6 +131,7 @@ def _print(report: VerifyReport) -> None:
         f" {report.seconds:.1f} s: {'at least ' * more}{count} rows differ"
         + f", {len(report.structure)} differences of structure" * bool(report.structure)
         + f", {unsettled} rows not settled" * bool(unsettled)
+        + f", {len(report.unreadable)} tables or sequences not readable" * bool(report.unreadable)
     )
 
 

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from pgrepl.dsn import MASK, Dsn, Endpoint, Side
 from pgrepl.errors import UsageError
-from pgrepl.naming import SchemaTemplate, TableSelection
+from pgrepl.naming import SchemaTemplate, TableSelection, default_owner
 
 __all__ = [
     "BUCKET_COUNT",
@@ -137,6 +137,8 @@ class SourceConfig:
     name: str
     dsn: Dsn
     slot: str
+    #: The role that owns its schemas on the target; empty: named after the source.
+    owner: str = ""
     schema: SchemaTemplate
     selection: TableSelection
     #: Receiving pauses while the spool holds so many bytes of this source. None: no limit.
@@ -156,6 +158,11 @@ class SourceConfig:
     def origin(self) -> str:
         """The replication origin on the target, named like the slot."""
         return self.slot
+
+    @property
+    def owner_role(self) -> str:
+        """The role that owns its schemas on the target, where there is one."""
+        return self.owner or default_owner(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

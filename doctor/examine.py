@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from pgrepl.config import Config, SourceConfig
 from pgrepl.doctor import machine
+from pgrepl.doctor.capture_checks import CaptureFacts, check_capture, read_capture
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
 from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
 from pgrepl.doctor.source_checks import (
@@ -46,6 +47,7 @@ class _Reading:
     #: None when the source was not ready for it.
     probe: Probe | None
     writers: Sequence[Writer]
+    capture: CaptureFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,10 @@ def _examine_databases(
 ) -> tuple[list[Examination], list[Finding]]:
     """Examine sources and target; the second list is what they say about this machine."""
     # Dead servers are waited for at the same time, not one after the other.
-    target_thread = _Thread(lambda: _visit(config.target.endpoint, read_target))
+    owners = {source.name: source.owner_role for source in sources}
+    target_thread = _Thread(
+        lambda: _visit(config.target.endpoint, partial(read_target, owners=owners))
+    )
     threads = [_Thread(partial(_visit_source, source)) for source in sources]
     visits = {source.name: thread.result() for source, thread in zip(sources, threads, strict=True)}
     target = target_thread.result()
@@ -150,7 +155,8 @@ def _visit_source(source: SourceConfig) -> _Visit[_Reading]:
         facts = read_source(connection, source)
         probe = probe_plugin(connection) if is_probe_possible(facts) else None
         is_blocked = probe is not None and probe.state is PluginState.BLOCKED
-        return _Reading(facts, probe, read_writers(connection) if is_blocked else [])
+        writers = read_writers(connection) if is_blocked else []
+        return _Reading(facts, probe, writers, read_capture(connection))
 
     return _visit(source.endpoint, read)
 
@@ -191,7 +197,8 @@ def _examine_source(source: SourceConfig, visit: _Visit[_Reading]) -> Examinatio
     if visit.facts is not None:
         reading = visit.facts
         findings += check_server(source, reading.facts, reading.probe, reading.writers)
-        findings += check_tables(reading.facts)
+        findings += check_tables(reading.facts, source.selection)
+        findings.append(check_capture(source.name, reading.capture))
     return Examination(Area.SOURCE, source.name, tuple(findings), visit.psql_conninfo)
 
 
@@ -208,6 +215,11 @@ def _examine_target(
             visit.facts,
             read if len(read) == len(sources) else None,
             origins=[source.origin for source in config.sources.values()],
+            trusted=[
+                source.name
+                for source in config.sources.values()
+                if getattr(source, "trust_code", False)
+            ],
             target_schemas=names,
         )
     return Examination(Area.TARGET, "target", tuple(findings), visit.psql_conninfo)

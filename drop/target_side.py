@@ -7,6 +7,7 @@ not reach the source leaves exactly what a later run, or a new basebackup, needs
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from psycopg import errors
@@ -15,9 +16,11 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.dependents import find_dependents
 from pgrepl.drop.report import DropReport, Item
 from pgrepl.dsn import Endpoint, Side
-from pgrepl.errors import AlreadyRunning, TargetError
+from pgrepl.errors import AlreadyRunning, PgreplError, SourceError, TargetError
 from pgrepl.failpoint import reach
+from pgrepl.failures import record
 from pgrepl.migrations import check_schema_version, read_version
+from pgrepl.ownership import drop_owner, read_owner
 from pgrepl.postgres import Connection
 from pgrepl.source_state import SourceRow, add_source, find_source, read_target_schemas
 from pgrepl.sqlstate import translated
@@ -59,8 +62,11 @@ def clear_target(
     report: DropReport,
     *,
     with_data: bool,
+    owner: str,
 ) -> None:
     """Remove origin, spool and state, and the copies if asked; only the record of the slot stays.
+
+    With the copies goes the role that owned them, if it is pgrepl's and owns nothing else.
 
     Raises
     ------
@@ -88,7 +94,7 @@ def clear_target(
                 names = SQL(", ").join(map(Identifier, schemas))
                 connection.execute(SQL("drop schema if exists {} cascade").format(names))
             _forget(connection, row)
-            add_source(
+            source_id = add_source(
                 connection,
                 name=row.name,
                 slot=row.slot,
@@ -96,12 +102,22 @@ def clear_target(
                 system_identifier=row.system_identifier,
                 timeline=row.timeline,
             )
+            record(connection, "drop", source_id, _unfinished(row.name))
     if with_data:
         report.removed(Side.TARGET, "schema", *schemas)
+        _remove_owner(connection, endpoint, owner, report)
     else:
         report.kept(Side.TARGET, "schema", "without --with-data the copies stay", *schemas)
     report.removed(Side.TARGET, "spool and progress", f"of source {row.name}")
     reach("drop.target_cleared")
+
+
+def _unfinished(name: str) -> PgreplError:
+    """Return what stands there as long as the slot may: nobody takes the rest for a new source."""
+    return SourceError(
+        "its removal was begun and is not finished: the slot may still hold WAL back",
+        hint=f"Run pgrepl drop {shlex.quote(name)} again.",
+    )
 
 
 def forget_source(
@@ -126,6 +142,20 @@ def forget_source(
             return
         connection.execute(SQL("drop schema {} cascade").format(Identifier(_SCHEMA)))
         report.removed(Side.TARGET, "schema", _SCHEMA)
+
+
+def _remove_owner(
+    connection: Connection, endpoint: Endpoint, owner: str, report: DropReport
+) -> None:
+    with translated(endpoint, f'cannot drop role "{owner}"'):
+        role = read_owner(connection, owner)
+        if not role.exists or role.is_self or role.is_foreign:
+            return
+        reason = drop_owner(connection, owner)
+    if reason is None:
+        report.removed(Side.TARGET, "role", owner)
+    else:
+        report.kept(Side.TARGET, "role", reason, owner)
 
 
 def _origins(connection: Connection, row: SourceRow) -> list[str]:
