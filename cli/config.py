@@ -43,7 +43,7 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
     from pgrepl.durations import write_duration
 
     replay, housekeeping = config.replay, config.housekeeping
-    return {
+    found: dict[str, dict[str, Any]] = {
         "target": {"dsn": config.target.dsn.masked()},
         "spark": {"master": config.spark.master, "conf": config.spark.masked_conf()},
         "replay": {
@@ -71,6 +71,18 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
             for source in config.sources.values()
         },
     }
+    return {section: _without_passwords(values) for section, values in found.items()}
+
+
+def _without_passwords(value: Any) -> Any:  # noqa: ANN401  whatever a section holds
+    """Strike passwords out of URIs, wherever somebody wrote one."""
+    from pgrepl.dsn import mask_uris
+
+    if isinstance(value, dict):
+        return {key: _without_passwords(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_passwords(item) for item in value]
+    return mask_uris(value) if isinstance(value, str) else value
 
 
 def _size(size_bytes: int) -> str:

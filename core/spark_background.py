@@ -43,7 +43,7 @@ class SessionInBackground:
         self._thread.join()
         if self._session is None:
             raise ConfigError(
-                f"Spark does not start on {self._config.master}",
+                f"Spark does not start on {self._config.shown_master}",
                 hint="Run pgrepl doctor: it tries Spark and says what is missing.",
             ) from self._error
         return self._session

@@ -72,6 +72,8 @@ class SparkProbe:
     def __init__(self, config: SparkConfig) -> None:
         """Start the job."""
         self._config = config
+        #: Those settings of the session that are judged; None as long as none ran.
+        self.settings: Mapping[str, str] | None = None
         # By a file without a name: settings may hold secrets, and ps shows arguments to everybody.
         with tempfile.TemporaryFile("w+", encoding="utf-8") as settings:
             json.dump({"master": config.master, "conf": dict(config.conf)}, settings)
@@ -86,7 +88,7 @@ class SparkProbe:
 
     def finding(self) -> Finding:
         """Wait for the job and judge it."""
-        master = self._config.master
+        master = self._config.shown_master
         try:
             answer, log = self._process.communicate(timeout=SPARK_PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -107,6 +109,7 @@ class SparkProbe:
                 Remedy(shell=("pgrepl doctor --verbose",), then="correct [spark] in pgrepl.toml"),
             )
         versions = json.loads(answer)
+        self.settings = versions["conf"]
         if versions["worker"] != __version__:
             return Finding(
                 "spark",
