@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pgrepl.cli.invocation import Invocation
-from pgrepl.cli.output import print_json
+from pgrepl.cli.output import print_json, print_line
+from pgrepl.terminal import json_text
 
 if TYPE_CHECKING:
     from pgrepl.config import Config
@@ -25,7 +25,7 @@ def check(invocation: Invocation, *, json_output: JsonOption = False) -> None:
         print_json({"path": str(config.path), "sources": sorted(config.sources)})
     else:
         names = ", ".join(config.sources) or "none"
-        typer.echo(f"{config.path}: no mistakes; sources: {names}")
+        print_line(f"{config.path}: no mistakes; sources: {names}")
 
 
 def show(invocation: Invocation, *, json_output: JsonOption = False) -> None:
@@ -34,7 +34,7 @@ def show(invocation: Invocation, *, json_output: JsonOption = False) -> None:
     if json_output:
         print_json(_masked(config))
     else:
-        typer.echo(f"# {config.path}")
+        print_line(f"# {config.path}")
         for section, values in _masked(config).items():
             _print_section(section, values)
 
@@ -100,10 +100,11 @@ def _print_section(path: str, values: dict[str, Any]) -> None:
         for name, source in values.items():
             _print_section(f"sources.{name}", source)
         return
-    typer.echo(f"\n[{path}]")
+    print_line()
+    print_line(f"[{path}]")
     for key, value in values.items():
         if isinstance(value, dict):
-            inner = ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items())
-            typer.echo(f"{key} = {{{inner}}}")
+            inner = ", ".join(f"{json_text(k)} = {json_text(v)}" for k, v in value.items())
+            print_line(f"{key} = {{{inner}}}")
         else:
-            typer.echo(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+            print_line(f"{key} = {json_text(value)}")

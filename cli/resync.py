@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json
+from pgrepl.cli.output import print_json, print_line
 from pgrepl.errors import UsageError
 
 __all__ = ["resync"]
@@ -83,9 +83,9 @@ def resync(
         print_json({"source": source, "tables": rows, "gone": gone, "seconds": seconds})
         return
     for key in report.gone:
-        typer.echo(f"gone: {shown_name(*key)}: neither the source nor the target has it any more")
+        print_line(f"gone: {shown_name(*key)}: neither the source nor the target has it any more")
     for key, table in zip(keys, report.tables, strict=True):
-        typer.echo(
+        print_line(
             f"copied: {shown_name(*key)}: {table.row_count:,} rows,"
             f" then {applied[key]:,} changes that waited"
         )

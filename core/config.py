@@ -44,7 +44,7 @@ BUCKET_COUNT = 64
 # What makes a setting secret, in its name or in its value: the words that Spark itself looks for,
 # and some more.
 _HIDDEN_WORDS = (
-    r"secret|passw(?:or)?d|passphrase|\bpass=|\bpwd=|token|credential"
+    r"secret|passw(?:or)?d|passphrase|pass=|pwd=|token|credential"
     r"|(?:access|private|api)[._-]?key"
 )
 #: The same with URIs that hold a password, for Python and for Java, whatever the case.

@@ -40,9 +40,10 @@ _UNKNOWN_OPTION = re.compile(
 )
 
 #: The beginning of a URI with a password, for Python and for Java. Up to the last "@": whoever
-#: forgot to encode a character of the password still wants it hidden.
-URI_USERINFO = r"://[^/?#\s:@]*:\S*@"
-_USERINFO = re.compile(r"(?<=://)([^/?#\s:@]*):(\S*)@")
+#: forgot to encode a character of the password still wants it hidden. In "k8s://https://…" the
+#: first scheme is no user.
+URI_USERINFO = r"://[^/?#\s:@]*:(?!//[^/?#\s:@]*:)\S*@"
+_USERINFO = re.compile(r"(?<=://)([^/?#\s:@]*):(?!//[^/?#\s:@]*:)(\S*)@")
 
 _NOT_A_DSN = "neither a libpq connection string nor a URI"
 _ENCODE = 'the password of a URI must be percent-encoded: "%40" for "@", "%2F" for "/"'

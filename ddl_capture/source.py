@@ -19,6 +19,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
 from pgrepl.queries import load_query
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command, shell_word
 
 __all__ = [
     "CaptureStatus",
@@ -150,7 +151,7 @@ def switch(source: SourceConfig, *, is_on: bool) -> CaptureStatus:
             if _read_state(connection).word == "absent":
                 raise SourceError(
                     f"{source.endpoint}: no DDL is captured there",
-                    hint=f"Install it first: pgrepl ddl install {source.name}",
+                    hint=f"Install it first: {command('ddl', 'install', source.name)}",
                 )
             with connection.transaction():
                 for name in _TRIGGERS:
@@ -218,10 +219,10 @@ def _check_superuser(connection: Connection, source: SourceConfig, action: str) 
         if _read_state(connection).is_superuser:
             return
     remedy = (
-        f"pgrepl ddl install {source.name} --sql | psql -X -v ON_ERROR_STOP=1 -U postgres"
-        f" -d {connection.info.dbname}"
+        f"{command('ddl', 'install', source.name, '--sql')} | psql -X -v ON_ERROR_STOP=1"
+        f" -U postgres -d {shell_word(connection.info.dbname)}"
         if action == "install"
-        else f"Run pgrepl ddl {action} {source.name} with a superuser in its dsn"
+        else f"Run {command('ddl', action, source.name)} with a superuser in its dsn"
     )
     raise SourceError(
         f'{source.endpoint}: role "{connection.info.user}" is no superuser,'

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import re
-import shlex
 import shutil
 import stat
 import subprocess
@@ -22,6 +21,7 @@ from pgrepl.config import Config, SparkConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 from pgrepl.errors import ConfigError
 from pgrepl.programs import find_client
+from pgrepl.terminal import shell_word
 
 __all__ = [
     "ClockReading",
@@ -190,7 +190,7 @@ def check_config_file(config: Config) -> Finding:
         Status.WARNING,
         f"{config.path} holds a password and can be read by others",
         Remedy(
-            shell=(f"chmod 600 {shlex.quote(str(config.path))}",),
+            shell=(f"chmod 600 {shell_word(str(config.path))}",),
             then="or keep the password in ~/.pgpass",
         ),
     )

@@ -17,6 +17,7 @@ from pgrepl.postgres import Connection, connect
 from pgrepl.slot import PLUGIN, drop_slot
 from pgrepl.source_state import SourceRow
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 
 __all__ = ["SourceSide", "check_idle", "check_same", "clear_source", "look_at_source"]
 
@@ -115,7 +116,7 @@ def check_idle(endpoint: Endpoint, side: SourceSide, slot: str) -> None:
     if side.active_pid is not None:
         raise AlreadyRunning(
             f'{endpoint}: slot "{slot}" is in use by pid {side.active_pid}',
-            hint=f"Stop pgrepl receive {endpoint.name} first; nothing was touched.",
+            hint=f"Stop {command('receive', endpoint.name)} first; nothing was touched.",
         )
 
 

@@ -21,6 +21,7 @@ from pgrepl.migrations import check_schema_version, read_version
 from pgrepl.postgres import Connection
 from pgrepl.source_state import SourceRow, add_source, find_source, read_target_schemas
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 
 __all__ = ["clear_target", "find_row", "forget_source", "look_at_target"]
 
@@ -143,7 +144,7 @@ def _drop_origin(connection: Connection, endpoint: Endpoint, row: SourceRow) -> 
     except errors.ObjectInUse as exc:
         raise AlreadyRunning(
             f'{endpoint}: replication origin "{row.slot}" is in use',
-            hint=f"Stop pgrepl receive {row.name} first; nothing was touched.",
+            hint=f"Stop {command('receive', row.name)} first; nothing was touched.",
         ) from exc
     return names
 

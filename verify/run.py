@@ -16,6 +16,7 @@ from pgrepl.queries import load_query
 from pgrepl.source_state import SourceRow, find_source, read_target_schemas
 from pgrepl.spark_background import SessionInBackground
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 from pgrepl.verify.compare import Piece, Sides, VerifyTask
 from pgrepl.verify.job import APP_NAME, first_pass
 from pgrepl.verify.plan import cut, sampled
@@ -80,7 +81,7 @@ def _checked(source: SourceConfig, row: SourceRow | None) -> SourceRow:
         state = "was never copied" if row is None else f'is in state "{row.state}"'
         raise TargetError(
             f'source "{source.name}" {state}, so there is nothing to compare',
-            hint=f"Run: pgrepl basebackup {source.name}",
+            hint=f"Run: {command('basebackup', source.name)}",
         )
     return row
 
