@@ -3,7 +3,6 @@
 .SILENT:
 
 VENV_PYTHON := .venv/bin/python
-CODE := core cli basebackup receiver replayer ddl_capture doctor drop verify systemd status progress housekeeping demo throwaway
 
 help:
 	echo "make demo    the main job, end to end, on throwaway local clusters"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_type_hints
 import typer
 
 from pgrepl.cli.output import print_line
+from pgrepl.cli.system_refusal import refusal_of
 from pgrepl.errors import Interrupted, PgreplError
 from pgrepl.log import LogFormat, configure_logging
 
@@ -107,8 +108,8 @@ def _as_error(exc: BaseException) -> PgreplError:
         return exc
     if isinstance(exc, KeyboardInterrupt):
         return Interrupted("interrupted")
-    if isinstance(exc, OSError):
-        return PgreplError(f"the system refused: {exc.strerror or type(exc).__name__}".lower())
+    if isinstance(exc, OSError | ImportError):
+        return refusal_of(exc)
     return PgreplError(
         f"unforeseen {type(exc).__name__}; this is a bug in pgrepl",
         hint="Run the command again with --debug and report what it prints.",

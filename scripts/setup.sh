@@ -2,6 +2,7 @@
 # Set up everything that pgrepl's demo and tests need, and nothing that is there already:
 #   PostgreSQL 15 or newer with wal2json and pgbench, a Java runtime 17 or newer, Python 3.11 or
 #   newer with venv, and a virtual environment .venv with the versions of requirements/dev.txt.
+# Under CI=true an installed PostgreSQL is brought to the newest minor version of its packages.
 # Works as root, and as an ordinary user with sudo. Run it as often as you like.
 set -eu
 cd "$(dirname "$0")/.."
@@ -53,7 +54,7 @@ python_with_venv() {
 
 updated=
 apt_install() {
-    say "installing with apt-get: $*"
+    say "apt-get install $*"
     as_root=
     if [ "$(id -u)" -ne 0 ]; then
         command -v sudo >/dev/null || die "installing packages needs root, and there is no sudo" \
@@ -72,7 +73,7 @@ apt_install() {
 
 can_install() { apt-cache show "$1" 2>/dev/null | grep -q '^Package:'; }
 
-# An installed server gets the plugin of its own version and is never upgraded.
+# An installed server gets the plugin of its own version.
 install_postgresql() {
     for major in 15 $(installed_servers | sort -rn); do
         [ "$major" -ge 15 ] && [ -x "/usr/lib/postgresql/$major/bin/initdb" ] || continue
@@ -109,8 +110,23 @@ without_main_cluster() {
     trap - EXIT
 }
 
+# A newcomer gets the newest minor version, so CI tests that one. A person's machine is never upgraded
+# without being asked.
+upgrade_postgresql() {
+    major=$(server_with_wal2json)
+    dpkg-query -W "postgresql-$major" >/dev/null 2>&1 || return 0
+    [ -n "$updated" ] || refresh_package_lists
+    before=$(server_version "$major")
+    apt_install --only-upgrade "postgresql-$major" "postgresql-client-$major" "postgresql-$major-wal2json"
+    after=$(server_version "$major")
+    [ "$before" = "$after" ] || say "upgraded PostgreSQL from $before to $after"
+}
+
+server_version() { "/usr/lib/postgresql/$1/bin/postgres" --version | sed 's/[^0-9]*\([0-9.]*\).*/\1/'; }
+
 install_packages() {
     [ -n "$(server_with_wal2json)" ] || install_postgresql
+    [ "${CI:-}" != true ] || upgrade_postgresql
     [ "$(java_major)" -ge 17 ] || install_java
     [ -n "$(python_with_venv)" ] || install_python
 }

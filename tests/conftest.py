@@ -18,6 +18,7 @@ from pgrepl.spark_background import SessionInBackground
 from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries
 from tests.support.database import Database
 from tests.support.quick_java import start_java_quickly
+from tests.support.versions import tested_versions
 
 # Where files are kept in memory, and how much room there has to be for a run.
 _MEMORY = Path("/dev/shm")
@@ -39,6 +40,16 @@ def pytest_configure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pg-bindir", type=Path, help="folder of the PostgreSQL server programs")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Say what was tested, ahead of the failures: most depend on the server's version."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not session.testscollected:
+        return  # a worker of xdist, or nothing ran
+    binaries = find_binaries(session.config.getoption("--pg-bindir"))
+    reporter.write_line(f"\ntested with {tested_versions(binaries)}")
 
 
 @pytest.fixture(scope="session")

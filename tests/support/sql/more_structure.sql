@@ -33,7 +33,11 @@ select 'options', n.nspname || '.' || c.relname, c.reloptions::text
  where n.nspname = any (%(schemas)s) and c.relkind in ('r', 'p') and c.reloptions is not null
 union all
 select 'column options', n.nspname || '.' || c.relname || '.' || a.attname,
-       concat_ws(' ', a.attstorage, a.attcompression, a.attstattarget, a.attoptions)
+       -- Options named pg_... are the server's own: newer minors keep a version of the column there.
+       concat_ws(' ', a.attstorage, a.attcompression, a.attstattarget,
+                 (select array_agg(o.option_name || '=' || o.option_value order by o.option_name)
+                    from pg_options_to_table(a.attoptions) o
+                   where not starts_with(o.option_name, 'pg_')))
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
   join pg_namespace n on n.oid = c.relnamespace

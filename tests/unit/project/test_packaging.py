@@ -67,7 +67,7 @@ def test_wheel_holds_every_module_and_sql_file_on_disk(wheel):
 
 def test_wheel_brings_the_command(wheel):
     (entry_points,) = (n for n in wheel.namelist() if n.endswith("entry_points.txt"))
-    assert "pgrepl = pgrepl.cli.main:main" in wheel.read(entry_points).decode()
+    assert "pgrepl = pgrepl.cli.__main__:main" in wheel.read(entry_points).decode()
 
 
 def test_pins_hold_every_direct_dependency_and_no_index():
