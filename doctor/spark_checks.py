@@ -38,7 +38,7 @@ def check_closed(
     authentication = _authentication(config, known)
     if authentication.status is Status.FAILURE and not is_tried and _AUTHENTICATE not in known:
         authentication = Finding.skipped(
-            authentication.check, "not in [spark] conf, and Spark's own defaults were not read"
+            "spark-authentication", "not in [spark] conf, and Spark's own defaults were not read"
         )
     if local_cores(config.master) is not None or authentication.status is not Status.OK:
         # What is encrypted for everybody is not worth a word.
@@ -47,19 +47,18 @@ def check_closed(
 
 
 def _authentication(config: SparkConfig, known: Mapping[str, str]) -> Finding:
-    check = "spark-authentication"
     is_local = local_cores(config.master) is not None
     if _is_on(known, _AUTHENTICATE) or (is_local and _AUTHENTICATE not in known):
-        return Finding.ok(check, "Spark's ports want a secret")
+        return Finding.ok("spark-authentication", "Spark's ports want a secret")
     if is_local:
         return Finding(
-            check,
+            "spark-authentication",
             Status.FAILURE,
             f"{_AUTHENTICATE} is switched off: any user of this machine can run code as this one",
             Remedy(then=f"take {_AUTHENTICATE} out of [spark] conf: without it, it is on"),
         )
     return Finding(
-        check,
+        "spark-authentication",
         Status.FAILURE,
         f"{_AUTHENTICATE} is not on: whoever reaches Spark's ports on {config.shown_master} can run"
         " code as its user and read the databases' passwords",
@@ -80,12 +79,13 @@ def _remedy(master: str) -> Remedy:
 
 
 def _encryption(known: Mapping[str, str]) -> Finding:
-    check = "spark-encryption"
     if any(_is_on(known, key) for key in _NETWORK):
         disks = "" if _is_on(known, _DISKS) else f"; {_DISKS} would encrypt its files too"
-        return Finding.ok(check, f"what Spark sends over the network is encrypted{disks}")
+        return Finding.ok(
+            "spark-encryption", f"what Spark sends over the network is encrypted{disks}"
+        )
     return Finding(
-        check,
+        "spark-encryption",
         Status.WARNING,
         "tasks carry connection strings with their passwords, and go over the network in clear",
         Remedy(
