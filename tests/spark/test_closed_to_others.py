@@ -50,12 +50,17 @@ OPEN = {"spark.authenticate": "false", "spark.python.unix.domain.socket.enabled"
 def running(conf: dict[str, str], own: Path) -> Iterator[dict[str, Any]]:
     """Start a session with a job, and say of it what a stranger could find out, and its token."""
     os.mkfifo(own / "pipe")
-    with tempfile.TemporaryDirectory(prefix="pgrepl-open-") as place:
+    with (
+        # A path short enough for sockets.
+        tempfile.TemporaryDirectory(prefix="pgrepl-open-", dir="/tmp") as place,
+        (own / "log").open("wb") as log,
+    ):
         # Everybody can look into it, as into /tmp.
         Path(place).chmod(0o755)
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, json.dumps(conf), str(own)],
             stdout=subprocess.PIPE,
+            stderr=log,
             env={**os.environ, "SPARK_LOCAL_DIRS": place, "TMPDIR": place},
         )
         with process:
@@ -99,6 +104,10 @@ def test_no_port_socket_file_or_process_of_a_session_lets_a_stranger_in(own):
     assert not (own / "proof").exists()
     assert session["token"]
     assert not any(session["token"].encode() in line for line in shown)
+    # He can have himself quoted in Spark's log, but not write to the terminal that shows it.
+    log = (own / "log").read_text()
+    assert "scribbled" in log
+    assert "\x1b" not in log
     # The blocks' folder, that of Python's own files, and that of the sockets.
     names = {Path(path).name.partition("-")[0] for path in session["files"]}
     assert names >= {"blockmgr", "pyspark", "pgrepl"}

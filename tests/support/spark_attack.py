@@ -21,7 +21,7 @@ _HOST = "127.0.0.1"
 # Whoever has not answered by now takes what he was sent for something else.
 _PATIENCE_S = 3
 _LONGEST = 100_000_000
-_CHUNK_REQUEST, _CHUNK, _RPC_REQUEST, _RPC_RESPONSE = 0, 1, 3, 4
+_CHUNK_REQUEST, _CHUNK, _RPC_REQUEST, _RPC_RESPONSE, _STREAM_REQUEST = 0, 1, 3, 4, 6
 _MARK = "a stranger's object"
 
 
@@ -52,6 +52,13 @@ def send_object(port: int) -> bool:
     with socket.create_connection((_HOST, port), _PATIENCE_S) as link:
         link.sendall(_rpc(b"\0" + address + _short_text("endpoint-verifier") + java_text))
         return _MARK.encode() in _answer(link)[1]
+
+
+def scribble(port: int) -> None:
+    """Ask for a stream whose name, quoted in a log, would change the title of a terminal."""
+    with socket.create_connection((_HOST, port), _PATIENCE_S) as link:
+        link.sendall(_frame(_STREAM_REQUEST, _text("\x1b]0;scribbled\x07")))
+        _answer(link)
 
 
 def command_java(port: int) -> bool:
@@ -140,6 +147,7 @@ def main() -> None:
             "tokens": len(tokens),
             "objects": each(ports, send_object),
             "commands": each(ports, command_java),
+            "scribbled": each(ports, scribble),
             "code": [port for token in tokens for port in each(ports, run_code, token, proof)],
             "sockets": each(given["sockets"], enter),
             "files": each([*given["files"], *files], _is_readable),
