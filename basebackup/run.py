@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 
 import psycopg
+from psycopg.sql import Literal
 
 from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.basebackup import finish, state
@@ -123,8 +124,8 @@ class _Run:
             raise SourceError(
                 f'{self.source.endpoint}: slot "{self.source.slot}" exists, but this target'
                 " did not make it",
-                hint="If no other target uses it, run there: SELECT"
-                f" pg_drop_replication_slot('{self.source.slot}'). Else set another slot name.",
+                hint="If no other target uses it, run there: SELECT pg_drop_replication_slot("
+                f"{Literal(self.source.slot).as_string()}). Else set another slot name.",
             )
         return add_source(
             self.target,

@@ -24,6 +24,7 @@ from pgrepl.postgres import Connection
 from pgrepl.remap import RemapError
 from pgrepl.sqlstate import translate
 from pgrepl.syntax import SqlSyntaxError
+from pgrepl.terminal import command
 
 __all__ = ["Applier"]
 
@@ -172,8 +173,9 @@ class Applier:
             stopped = self._stopped(application, event, row, reason)
             if isinstance(exc, _MISSING):
                 stopped.hint = (
-                    "Make on the target what is missing there, then run pgrepl ddl retry"
-                    f" {event.source.name}; or settle it with pgrepl ddl edit or skip."
+                    "Make on the target what is missing there, then run"
+                    f" {command('ddl', 'retry', event.source.name)}; or settle it with"
+                    " pgrepl ddl edit or skip."
                 )
             raise stopped from exc
         journal.settle(connection, source_id, row.log_id)
@@ -185,8 +187,8 @@ class Applier:
         what = f"{row.tag}{_about(row)}"
         return StatementStopped(
             f'source "{name}" stopped at {event.commit_lsn} before {what}: {reason}',
-            hint=f"pgrepl ddl pending {name} shows the statement; settle it with pgrepl ddl edit,"
-            " retry or skip.",
+            hint=f"{command('ddl', 'pending', name)} shows the statement; settle it with"
+            " pgrepl ddl edit, retry or skip.",
             original=application.original,
             remapped=application.remapped,
         )

@@ -21,6 +21,7 @@ from pgrepl.doctor.source_checks import (
     is_probe_possible,
 )
 from pgrepl.doctor.source_facts import SourceFacts, read_source
+from pgrepl.doctor.spark_checks import check_closed
 from pgrepl.doctor.table_checks import check_tables
 from pgrepl.doctor.target_checks import check_target
 from pgrepl.doctor.target_facts import TargetFacts, read_target
@@ -75,6 +76,8 @@ def examine(
             here.append(probe.finding())
         elif spark:
             here.append(Finding.skipped("spark", "cannot be tried without Java"))
+        settings = probe.settings if probe is not None else None
+        here += check_closed(config.spark, settings, is_tried=spark)
     except BaseException:
         if probe is not None:
             probe.cancel()

@@ -23,6 +23,7 @@ from pgrepl.postgres import Connection, connect
 from pgrepl.slot import PLUGIN, drop_slot
 from pgrepl.source_state import SourceRow
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 
 __all__ = [
     "SourceSide",
@@ -158,7 +159,7 @@ def check_idle(endpoint: Endpoint, side: SourceSide, slot: str) -> None:
     if side.active_pid is not None:
         raise AlreadyRunning(
             f'{endpoint}: slot "{slot}" is in use by pid {side.active_pid}',
-            hint=f"Stop pgrepl receive {endpoint.name} first; nothing was touched.",
+            hint=f"Stop {command('receive', endpoint.name)} first; nothing was touched.",
         )
 
 
@@ -255,7 +256,7 @@ def _leave_capture(
         SourceError(
             f'{endpoint}: the capture of DDL is switched off, but role "{side.role}" is no'
             " superuser and cannot remove it",
-            hint=f"Let a superuser run what pgrepl drop {shlex.quote(endpoint.name)} --sql prints.",
+            hint=f"Let a superuser run what this prints: {command('drop', endpoint.name, '--sql')}",
         )
     )
 

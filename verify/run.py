@@ -15,6 +15,7 @@ from pgrepl.migrations import migrate
 from pgrepl.queries import load_query
 from pgrepl.source_state import SourceRow, find_source, read_target_schemas
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 from pgrepl.unreadable import Unreadable, read_unreadable
 from pgrepl.verify.compare import Piece, Sides, VerifyTask
 from pgrepl.verify.job import VerifyWorkers, first_pass, start_verify_workers
@@ -80,7 +81,7 @@ def _checked(source: SourceConfig, row: SourceRow | None) -> SourceRow:
         state = "was never copied" if row is None else f'is in state "{row.state}"'
         raise TargetError(
             f'source "{source.name}" {state}, so there is nothing to compare',
-            hint=f"Run: pgrepl basebackup {source.name}",
+            hint=f"Run: {command('basebackup', source.name)}",
         )
     return row
 
