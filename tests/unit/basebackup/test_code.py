@@ -18,8 +18,12 @@ from pgrepl.syntax import parse, to_sql
 NOTHING = SourceObjects(tables=[], other_tables=[], needed=[], views=Views(), members=[], unseen=[])
 
 
+BASE_TYPE = "create type a.b (input = a.i, output = a.o); create domain a.d as a.b;"
+PARTED = "create table a.t (x int) partition by range (x); create table a.c (x int);"
+
+
 def table(name: str) -> SourceTable:
-    return SourceTable(1, "a", name, "a", name, False, False, 0, ["x"], True, "")  # noqa: FBT003
+    return SourceTable(1, "a", name, "a", name, False, False, 0, ["x"], True, "")
 
 
 def reduced(before: str, after: str = "", *refused: Key) -> Reduced:
@@ -63,7 +67,10 @@ def test_what_one_of_a_family_may_not_have_none_has():
         "",
         ("generated column", "a", "c", "y"),
     )
-    assert statements(result)[:2] == ["CREATE TABLE a.t (x int, y int)", "CREATE TABLE a.c (x int, y int)"]
+    assert statements(result)[:2] == [
+        "CREATE TABLE a.t (x int, y int)",
+        "CREATE TABLE a.c (x int, y int)",
+    ]
 
 
 def test_functions_and_their_kin_are_named_and_not_made():
@@ -85,8 +92,7 @@ def test_functions_and_their_kin_are_named_and_not_made():
     ("before", "refused", "message"),
     [
         (
-            "create type a.b (input = a.i, output = a.o); create domain a.d as a.b;"
-            " create table a.t (x a.d[])",
+            BASE_TYPE + "create table a.t (x a.d[])",
             (),
             r"column x of a\.t is of type a\.d, which needs code of the source",
         ),
@@ -96,8 +102,7 @@ def test_functions_and_their_kin_are_named_and_not_made():
             r"the partition key of a\.t cannot be computed on the target: why",
         ),
         (
-            "create table a.t (x int) partition by range (x); create table a.c (x int);"
-            " alter table only a.t attach partition a.c for values from (a.f()) to (2)",
+            PARTED + "alter table only a.t attach partition a.c for values from (a.f()) to (2)",
             (),
             r"the bounds of a partition of a\.t are computed",
         ),

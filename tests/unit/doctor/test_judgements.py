@@ -112,7 +112,7 @@ def test_source_whose_code_is_trusted_is_a_warning_that_says_what_that_means():
     assert check_trust_code(source).status is Status.OK
     finding = check_trust_code(dataclasses.replace(source, trust_code=True))
     assert finding.status is Status.WARNING
-    assert "can run any SQL on the target" in finding.summary
+    assert "can run any SQL on the target" in finding.message
 
 
 def test_server_without_lz4_fails():
