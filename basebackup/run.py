@@ -22,7 +22,7 @@ from pgrepl.basebackup.copying import RowCopy
 from pgrepl.basebackup.discard import check_removable, discard
 from pgrepl.basebackup.identity import check_options, check_same, check_unchanged
 from pgrepl.basebackup.job import CopyWorkers, start_copy_workers
-from pgrepl.basebackup.prepare import check_target, plan_schema, prepare
+from pgrepl.basebackup.prepare import TargetSide, check_target, plan_schema, prepare
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
 from pgrepl.basebackup.sift import ROW_PHASES
 from pgrepl.basebackup.snapshot import (
@@ -205,9 +205,9 @@ class _Run:
             self.source,
             connection,
             preparation,
-            extensions,
             self.options,
             snapshot=keeper.snapshot if keeper is not None else None,
+            target=TargetSide(endpoint, self.target, extensions),
         )
         owner = ensure_owner(self.target, endpoint, self.source.owner_role)
         if owner is None:
@@ -220,7 +220,8 @@ class _Run:
             state.make_schema(
                 self.target, source_id, preparation.schemas, plan, tables, owner=owner
             )
-        logger.info("schema made", extra={"tables": len(tables), "left_out": len(plan.left_out)})
+        skipped = {"left_out": len(plan.left_out), "skipped": len(plan.skipped)}
+        logger.info("schema made", extra={"tables": len(tables), **skipped})
         return tables
 
     def _resume(self, row: SourceRow) -> None:

@@ -218,11 +218,7 @@ def _examine_target(
             visit.facts,
             read if len(read) == len(sources) else None,
             origins=[source.origin for source in config.sources.values()],
-            trusted=[
-                source.name
-                for source in config.sources.values()
-                if getattr(source, "trust_code", False)
-            ],
+            trusted=[source.name for source in config.sources.values() if source.trust_code],
             target_schemas=names,
         )
     return Examination(Area.TARGET, "target", tuple(findings), visit.psql_conninfo)
