@@ -11,6 +11,7 @@ from pgrepl.doctor.finding import Finding, Remedy, Status
 from pgrepl.doctor.plugin_checks import check_plugin_and_writers
 from pgrepl.doctor.plugin_probe import PLUGIN, Probe
 from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceServer, SourceSlot
+from pgrepl.terminal import command
 from pgrepl.writers import Writer
 
 __all__ = ["MINIMUM_VERSION", "check_server", "check_version", "is_probe_possible"]
@@ -222,7 +223,7 @@ def check_trust_code(source: SourceConfig) -> Finding:
         " with the rights of pgrepl's role, and so read and change what came from other sources",
         Remedy(
             then=f"set trust_code = false in [sources.{source.name}] and copy it again:"
-            f" pgrepl basebackup {source.name} --restart"
+            f" {command('basebackup', source.name, '--restart')}"
         ),
     )
 

@@ -6,7 +6,6 @@ superuser. What cannot be done is found out before anything is touched on either
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -180,8 +179,8 @@ def check_privileges(endpoint: Endpoint, side: SourceSide, slot: str, *, is_ours
         return
     raise SourceError(
         f'{endpoint}: role "{side.role}" may not {what}; nothing was touched',
-        hint="Let a superuser run what pgrepl drop"
-        f" {shlex.quote(endpoint.name)} --sql prints, and then the same command again.",
+        hint=f"Let a superuser run what this prints: {command('drop', endpoint.name, '--sql')};"
+        " then run the same command again.",
     )
 
 

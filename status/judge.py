@@ -108,7 +108,7 @@ def judge_unconfigured(target: TargetFacts, path: Path) -> SourceStatus:
         "not-configured",
         f'{path} does not have it, but its slot "{row.slot}" in database "{row.dbname}" may exist:'
         " nobody reads from it, and the WAL it keeps fills the disk of its server",
-        f"Put [sources.{row.name}] back, or remove it: pgrepl drop {row.name} --dsn DSN",
+        f"Put [sources.{row.name}] back, or remove it: {command('drop', row.name, '--dsn', 'DSN')}",
     )
     return SourceStatus(row.name, "not configured", None, target, measure(None, target), (problem,))
 
