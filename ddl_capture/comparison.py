@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pgrepl.ddl_capture.execution import Execution
+from pgrepl.ddl_capture.expectation import find_absent, find_code, without
+from pgrepl.ddl_capture.skipped import forget_others, read_skipped_of
 from pgrepl.ddl_capture.structure import TableName, compare_tables, mapped_name
 from pgrepl.ddl_capture.synthesis import create_table
 from pgrepl.ddl_capture.workspace import Workspace
+from pgrepl.skipped_code import SkippedCode, record_skipped
 
 __all__ = ["Comparison", "DifferentError"]
 
@@ -22,11 +26,11 @@ class DifferentError(ValueError):
 class Comparison:
     """The comparison after one command."""
 
-    def __init__(self, target: Workspace, tag: str, execute: Callable[[str], None]) -> None:
-        """Take the target in the command's transaction; ``execute`` runs what the rules allow."""
+    def __init__(self, target: Workspace, tag: str, execution: Execution) -> None:
+        """Take the target in the command's transaction; ``execution`` runs what the rules allow."""
         self._target = target
         self._tag = tag
-        self._execute = execute
+        self._execution = execution
 
     def run(self, tables: Iterable[Mapping[str, Any]]) -> None:
         """Compare replicated tables.
@@ -48,7 +52,8 @@ class Comparison:
                 there.add(key)
         found = self._target.definitions(selected)
         for key, table in selected.items():
-            differences = compare_tables(table, found[key], names, there.__contains__)
+            expected = self._expected(table, found[key])
+            differences = compare_tables(expected, found[key], names, there.__contains__)
             if differences:
                 listed = "; ".join(map(str, differences[:_SHOWN]))
                 raise DifferentError(f"table {key[0]}.{key[1]} differs after it: {listed}")
@@ -60,9 +65,40 @@ class Comparison:
         there = self._there()
         found = self._target.definitions(selected)
         return all(
-            key in found and not compare_tables(table, found[key], names, there.__contains__)
+            key in found
+            and not compare_tables(
+                self._expected(table, found[key]), found[key], names, there.__contains__
+            )
             for key, table in selected.items()
         )
+
+    def _expected(self, source: Mapping[str, Any], target: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the source's table without what was skipped of it, and write down what that is."""
+        place = (self._target.connection, self._target.source_id)
+        key = (source["schema"], source["name"])
+        forget_others(*place, key, {item.key for item in find_code(source)})
+        skipped = read_skipped_of(*place, key)
+        absent = set()
+        for item in find_absent(source, target):
+            if item.key in skipped:
+                absent.add(item.key)
+                continue
+            if self._execution.screening.is_trusted:
+                continue
+            verdict = self._execution.screening.judge(item)
+            if verdict.reason is not None:
+                absent.add(item.key)
+                code = SkippedCode(
+                    kind=item.kind,
+                    schema_name=key[0],
+                    table_name=key[1],
+                    name=item.name,
+                    definition=item.definition,
+                    reason=verdict.reason,
+                )
+                record_skipped(*place, [code])
+                self._target.notes.append(f"skipped {item.kind} {code.shown}: {code.reason}")
+        return without(source, absent)
 
     def _there(self) -> set[TableName]:
         return {(relation.schema, relation.name) for relation in self._target.relations()}
@@ -74,7 +110,7 @@ class Comparison:
 
         def make() -> None:
             for sql in create_table(table, self._target.names):
-                self._execute(sql)
+                self._execution.run_text(sql)
 
         self._target.watch(make)
         self._target.mark(
