@@ -67,6 +67,7 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
                 "exclude": [pattern.text for pattern in source.selection.exclude],
                 **({"max_spool": _size(source.max_spool)} if source.max_spool else {}),
                 "special_floats": source.special_floats,
+                "trust_code": source.trust_code,
             }
             for source in config.sources.values()
         },

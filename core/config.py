@@ -135,6 +135,9 @@ class SourceConfig:
     max_spool: int | None = None
     #: What to do about NaN and Infinity, which wal2json before 2.6 prints as null.
     special_floats: SpecialFloats = "mark"
+    #: Whether functions, operators and what calls them come with the tables: whoever may change the
+    #: source's schema then runs SQL on the target.
+    trust_code: bool = False
 
     @property
     def endpoint(self) -> Endpoint:

@@ -225,6 +225,7 @@ def _read_source(name: str, section: Section) -> SourceConfig:
         ),
         max_spool=section.size("max_spool"),
         special_floats=cast("SpecialFloats", section.choice("special_floats", SPECIAL_FLOATS)),
+        trust_code=section.boolean("trust_code", default=False),
     )
 
 

@@ -51,6 +51,13 @@ def test_size_is_a_text(load):
         load("max_spool = 5")
 
 
+def test_code_of_a_source_is_trusted_only_when_its_section_says_so(load):
+    assert load("").trust_code is False
+    assert load("trust_code = true").trust_code is True
+    with pytest.raises(ConfigError, match=r"trust_code: must be true or false"):
+        load('trust_code = "yes"')
+
+
 def test_special_floats_are_marked_or_exact(load):
     assert load('special_floats = "exact"').special_floats == "exact"
     with pytest.raises(ConfigError, match='"mark" or "exact"'):
