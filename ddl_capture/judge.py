@@ -54,7 +54,7 @@ def ask(
         )
         if not verdict.is_allowed or question.is_harmless_enough:
             return verdict
-        return judge.try_out(_generated(question), question.place, is_harmless_enough=False)
+        return judge.try_out(_index(question), question.place, is_harmless_enough=False)
 
 
 @contextmanager
@@ -95,20 +95,14 @@ def _rule(question: Question) -> str:
     return f"create rule {_RULE} as on update to {probe} do instead {query}"
 
 
-def _generated(question: Question) -> str:
-    """Return a statement that PostgreSQL refuses of what is not immutable."""
-    added = [
-        f"add column {_RULE}_{number} {question.type_sql or 'boolean'} generated always as"
-        # PostgreSQL looks at the expression before it adds a cast, so the cast is in it.
-        + (
-            f" (({expression})::{question.type_sql})"
-            if question.type_sql
-            else f" (({expression}) is not null)"
-        )
-        + " stored"
-        for number, expression in enumerate(question.expressions)
-    ]
-    return f"alter table {_probe_name(question)} {', '.join(added)}"
+def _index(question: Question) -> str:
+    """Return a statement that PostgreSQL refuses of what is not immutable.
+
+    It looks at the expression with all casts in it, which it does not in a generated column.
+    """
+    cast = f"::{question.type_sql}" if question.type_sql else ""
+    parts = [f"(({expression}){cast}) is not null" for expression in question.expressions]
+    return f"create index on {_probe_name(question)} ((1)) where {' and '.join(parts)}"
 
 
 def read_type_default(connection: Connection, path: Sequence[str], type_sql: str) -> str | None:

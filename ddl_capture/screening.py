@@ -255,7 +255,10 @@ class Screening:
         expressions = [
             _print(expression)
             for expression in place.expressions
-            if not is_constant(expression, own)
+            if not (
+                # What rows get must be the same, and a cast may look at the clock.
+                expression.HasField("a_const") if place.fills_rows else is_constant(expression, own)
+            )
         ]
         if place.kind == "conversion" and not place.expressions:
             expressions = [quoted_names(place.column or "")]
