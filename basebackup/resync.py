@@ -23,7 +23,7 @@ from pgrepl.basebackup.job import Crew
 from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.snapshot import Keeper, keep_new_snapshot
 from pgrepl.basebackup.state import TableProgress
-from pgrepl.catalogue import Column, SourceTable, read_columns, read_tables
+from pgrepl.catalogue import Column, SourceTable, is_copy_of, read_columns, read_tables
 from pgrepl.config import Config, SourceConfig
 from pgrepl.errors import SourceUnavailable, TargetError, TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
@@ -241,7 +241,7 @@ class _Resync:
                 hint="Only tables that were copied once can be; copy the source again with"
                 f" pgrepl basebackup {self._source.name} --restart.",
             )
-        if columns != read_columns(self._target, copy[0]):
+        if not is_copy_of(columns, read_columns(self._target, copy[0])):
             raise TargetError(
                 f"{self._endpoint}: the copy of {table} has other columns than the table",
                 hint="Let replay apply the DDL that waits, or give it the source's columns.",

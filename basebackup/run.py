@@ -21,7 +21,7 @@ from pgrepl.basebackup.copying import RowCopy
 from pgrepl.basebackup.discard import check_removable, discard
 from pgrepl.basebackup.identity import check_options, check_same, check_unchanged
 from pgrepl.basebackup.job import Crew
-from pgrepl.basebackup.prepare import check_target, plan_schema, prepare
+from pgrepl.basebackup.prepare import TargetSide, check_target, plan_schema, prepare
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
 from pgrepl.basebackup.sift import ROW_PHASES
 from pgrepl.basebackup.snapshot import (
@@ -202,13 +202,14 @@ class _Run:
             self.source,
             connection,
             preparation,
-            extensions,
             self.options,
             snapshot=keeper.snapshot if keeper is not None else None,
+            target=TargetSide(endpoint, self.target, extensions),
         )
         with translated(endpoint, "cannot make the schema"):
             state.make_schema(self.target, source_id, preparation.schemas, plan, tables)
-        logger.info("schema made", extra={"tables": len(tables), "left_out": len(plan.left_out)})
+        skipped = {"left_out": len(plan.left_out), "skipped": len(plan.skipped)}
+        logger.info("schema made", extra={"tables": len(tables), **skipped})
         return tables
 
     def _resume(self, row: SourceRow) -> None:

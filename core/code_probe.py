@@ -12,7 +12,7 @@ PostgreSQL's own, as PostgreSQL prints expressions under ``search_path = pg_cata
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ from pgrepl.source_code import (
 )
 from pgrepl.syntax import SqlSyntaxError, Tree, parse, quoted_names, to_sql
 
-__all__ = ["CodeJudge", "Place", "Probe", "read_place"]
+__all__ = ["CodeJudge", "Place", "Probe", "read_domain", "read_place"]
 
 _TEMPORARY = "pg_temp"
 #: SQLSTATE classes that say something of the expression: unknown names and types, values that a
@@ -52,8 +52,8 @@ class Place:
     columns: Sequence[tuple[str, str]]
 
 
-def read_place(connection: Connection, schema: str, table: str) -> Place:
-    """Read a table of the target; one that does not exist has no columns."""
+def read_place(connection: Connection, schema: str, table: str) -> Place | None:
+    """Read a table or view of the target; None when there is none of this name."""
     rows = connection.execute(
         "select a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod)"
         " || case when a.attcollation not in (0, t.typcollation)"
@@ -67,7 +67,36 @@ def read_place(connection: Connection, schema: str, table: str) -> Place:
         " order by a.attnum",
         (schema, table),
     )
-    return Place(table, tuple(rows.fetchall()))
+    columns = tuple(rows.fetchall())
+    if not columns and not _exists(connection, schema, table):
+        return None
+    return Place(table, columns)
+
+
+def _exists(connection: Connection, schema: str, table: str) -> bool:
+    ((found,),) = connection.execute(
+        "select exists (select from pg_catalog.pg_class c join pg_catalog.pg_namespace n"
+        " on n.oid = c.relnamespace where n.nspname = %s and c.relname = %s)",
+        (schema, table),
+    ).fetchall()
+    return bool(found)
+
+
+def read_domain(connection: Connection, schema: str, domain: str) -> Place | None:
+    """Read a domain of the target: its checks see a column "value" of the type below it."""
+    rows = connection.execute(
+        "select 'value', pg_catalog.format_type(d.typbasetype, d.typtypmod)"
+        " || case when d.typcollation not in (0, t.typcollation)"
+        " then pg_catalog.format(' collate %%I.%%I', ln.nspname, l.collname) else '' end"
+        " from pg_catalog.pg_type d join pg_catalog.pg_namespace n on n.oid = d.typnamespace"
+        " join pg_catalog.pg_type t on t.oid = d.typbasetype"
+        " left join pg_catalog.pg_collation l on l.oid = d.typcollation"
+        " left join pg_catalog.pg_namespace ln on ln.oid = l.collnamespace"
+        " where n.nspname = %s and d.typname = %s and d.typtype = 'd'",
+        (schema, domain),
+    )
+    columns = tuple(rows.fetchall())
+    return Place(domain, columns) if columns else None
 
 
 class CodeJudge:
@@ -93,7 +122,11 @@ class CodeJudge:
 
     def names(self, tree: Tree) -> Verdict:
         """Judge the names in a tree."""
-        names = list(names_used(tree))
+        return self.known(names_used(tree))
+
+    def known(self, given: Iterable[Name]) -> Verdict:
+        """Judge names."""
+        names = list(given)
         rows = self._connection.execute(
             load_query("pgrepl", "code_names"),
             {

@@ -22,6 +22,7 @@ __all__ = [
     "Name",
     "NameKind",
     "Verdict",
+    "foreign",
     "has_computed_sequence",
     "is_constant",
     "judge_called",
@@ -137,7 +138,7 @@ def judge_names(asked: Iterable[tuple[Name, bool, bool]]) -> Verdict:
         if not is_there:
             return Verdict(f'{name.kind} "{name.name}" does not exist on the target')
         if not is_allowed:
-            return Verdict(_foreign(name.kind, name.name))
+            return Verdict(foreign(name.kind, name.name))
     return ALLOWED
 
 
@@ -148,7 +149,7 @@ def judge_called(found: Iterable[Called], *, is_harmless_enough: bool) -> Verdic
     """
     for item in found:
         if item.is_foreign:
-            return Verdict(_foreign(item.kind, item.name))
+            return Verdict(foreign(item.kind, item.name))
         if item.is_domain or not (is_harmless_enough and _is_harmless(item)):
             return Verdict(f'function "{item.name}" is not immutable')
     return ALLOWED
@@ -160,7 +161,8 @@ def _is_harmless(item: Called) -> bool:
     return item.is_member and item.name in _HARMLESS_MEMBERS
 
 
-def _foreign(kind: str, name: str) -> str:
+def foreign(kind: str, name: str) -> str:
+    """Return why something of a source's own may not be called."""
     return f"{kind} \"{name}\" is neither PostgreSQL's own nor an extension's"
 
 
