@@ -94,8 +94,9 @@ def _from_create(statement: Tree, is_allowed: Judge) -> bool:
             [element.expr for element in elements if element.HasField("expr")],
             names=[_texts(element.opclass) for element in elements if element.opclass],
         )
-        if (place.expressions or place.names) and not is_allowed(place):
-            statement.ClearField("partspec")
+        if place.expressions or place.names:
+            # Without it there is no table: who does not allow it has to refuse the statement.
+            is_allowed(place)
     return True
 
 
@@ -123,7 +124,8 @@ def _from_default(command: Tree, table: Tree, is_allowed: Judge) -> None:
     if command.HasField("def"):
         expression = getattr(command, "def")
         if not is_allowed(CodePlace("default", table, [expression], column=command.name)):
-            command.ClearField("def")
+            # DROP DEFAULT would come before a column that the same statement adds.
+            _set_null(expression)
 
 
 def _from_conversion(command: Tree, table: Tree, is_allowed: Judge) -> None:
@@ -137,8 +139,7 @@ def _from_conversion(command: Tree, table: Tree, is_allowed: Judge) -> None:
         fills_rows=True,
     )
     if not is_allowed(place):
-        column.raw_default.CopyFrom(pg_query_pb2.Node())
-        column.raw_default.a_const.isnull = True
+        _set_null(column.raw_default)
 
 
 def _from_expression(command: Tree, table: Tree, is_allowed: Judge) -> None:
@@ -304,6 +305,11 @@ _REMOVERS: dict[str, Callable[[Tree, Judge], bool]] = {
     "CreateStmt": _from_create,
     "IndexStmt": _from_index,
 }
+
+
+def _set_null(expression: Tree) -> None:
+    expression.CopyFrom(pg_query_pb2.Node())
+    expression.a_const.isnull = True
 
 
 def _keep(nodes: Tree, is_kept: Callable[[Tree], bool]) -> None:

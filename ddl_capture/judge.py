@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.code_probe import CodeJudge
@@ -48,13 +49,17 @@ def ask(
 ) -> Verdict:
     """Return whether the expressions may be made on the target."""
     judge = CodeJudge(connection, own_schemas)
-    with _probe(connection, path, question):
-        verdict = judge.try_out(
-            _rule(question), question.place, is_harmless_enough=question.is_harmless_enough
-        )
-        if not verdict.is_allowed or question.is_harmless_enough:
-            return verdict
-        return judge.try_out(_index(question), question.place, is_harmless_enough=False)
+    try:
+        with _probe(connection, path, question):
+            verdict = judge.try_out(
+                _rule(question), question.place, is_harmless_enough=question.is_harmless_enough
+            )
+            if not verdict.is_allowed or question.is_harmless_enough:
+                return verdict
+            return judge.try_out(_index(question), question.place, is_harmless_enough=False)
+    except errors.InvalidSchemaName as exc:
+        # Named in a text constant, which is data and keeps the source's names.
+        return Verdict(f"PostgreSQL refuses it on the target: {exc.diag.message_primary}")
 
 
 @contextmanager

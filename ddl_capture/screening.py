@@ -16,6 +16,7 @@ from postgast import pg_query_pb2
 from pgrepl.ddl_capture.code_places import CodePlace, remove_code
 from pgrepl.ddl_capture.expectation import Absent
 from pgrepl.ddl_capture.judge import Question, ask, find_foreign, read_type_default
+from pgrepl.ddl_capture.rules import RefusedError
 from pgrepl.ddl_capture.skipped import read_skipped_of
 from pgrepl.ddl_capture.structure import TableName
 from pgrepl.ddl_capture.tags import statement_of
@@ -160,6 +161,8 @@ class Screening:
         return False
 
     def _deny(self, place: CodePlace, reason: str) -> None:
+        if place.kind == "partition key":
+            raise RefusedError(f"its partition key cannot be computed on the target: {reason}")
         column = f' of column "{place.column}"' if place.column else ""
         if place.fills_rows:
             self._screened.void = f"{place.kind}{column} is code that does not run here"

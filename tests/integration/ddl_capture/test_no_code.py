@@ -31,7 +31,7 @@ create operator {s}.<-> (leftarg = int, rightarg = int, function = {s}.plus)
 
 
 @pytest.fixture
-def spied(follow) -> Callable[..., Following]:
+def spied(follow: Callable[..., Following]) -> Callable[..., Following]:
     """Return a function that begins to follow into a target that has the source's functions."""
 
     def begin(**options) -> Following:
@@ -93,7 +93,7 @@ def void(following: Following) -> set[str]:
             ("check", "a", "a_check"),
         ),
         ("alter table app.a alter n set default app.vol(1)", ("default", "a", "n")),
-        ("alter table app.a alter s set default current_setting('x')", ("default", "a", "s")),
+        ("alter table app.a alter s set default current_setting('port')", ("default", "a", "s")),
         ("create index i on app.a (app.im(n))", ("index", "a", "i")),
         ("create index i on app.a (n) where app.im(7) > 0", ("index", "a", "i")),
         ("create unique index i on app.a ((app.im(id)))", ("index", "a", "i")),
@@ -161,7 +161,7 @@ def test_what_calls_code_is_skipped_and_recorded(spied, ddl, expected):
         "alter table app.a add x int not null default app.im(1)",
         "alter table app.a add x text default pg_read_file('PG_VERSION')",
         "alter table app.a add g int generated always as (app.im(n)) stored",
-        "alter table app.a add g int not null generated always as (app.im(n)) stored unique",
+        "alter table app.a add g int not null generated always as (app.im(id)) stored unique",
     ],
 )
 def test_values_that_code_gives_rows_are_copied(spied, ddl):
@@ -232,8 +232,9 @@ def test_copies_of_a_table_with_code_have_none(spied):
         "create table app.p (id int, n int default app.vol(1), check (app.im(n) > 0))"
         " partition by list (id)",
         "create table app.p1 partition of app.p for values in (app.im(1), 2)",
-        "create table app.q (like app.p including all); create table app.r () inherits (app.q);"
-        " insert into app.p values (1, 1), (2, 2); insert into app.r values (1, 1)",
+        "create table app.q (like app.p including all); create table app.l (like app.p including"
+        " all); create table app.r () inherits (app.l); insert into app.p values (1, 1), (2, 2);"
+        " insert into app.r values (1, 1)",
         "alter table app.p attach partition app.q for values in (app.im(3))",
     )
     assert not has_run(following)
@@ -244,6 +245,7 @@ def test_copies_of_a_table_with_code_have_none(spied):
 def test_functions_and_triggers_come_only_from_sources_that_are_trusted(spied):
     following = spied(include=["functions", "triggers", "policies"])
     following.run(
+        "create schema spy; create sequence spy.ran",
         "create function app.split() returns int language plpgsql immutable as"
         " $$ begin execute 'select nextval(''sp' || 'y.ran'')'; return 1; end $$",
         "create function app.t() returns trigger language plpgsql as 'begin return new; end'",
@@ -263,10 +265,10 @@ def test_functions_and_triggers_come_only_from_sources_that_are_trusted(spied):
         assert f"{kind} are code, and trust_code of the source is false" in reasons
 
 
-def test_trusted_source_brings_its_code(spied):
-    following = spied(include=["functions"], trust_code=True)
-    following.run("create function app.mine(int) returns int language sql as 'select $1'")
-    assert following.target.value("select count(*) from pg_proc where proname = 'mine'") == 1
+def test_trusted_source_brings_its_code(follow):
+    following = follow(include=["functions"], trust_code=True)
+    following.run(TABLES, CODE.format(s="app", spy=""))
+    assert following.target.value("select count(*) from pg_proc where proname = 'plus'") == 1
     with pytest.raises(DdlStopped, match="must not be called"):
         following.run("alter table app.a add constraint c check (app.im(n) > 0)")
 

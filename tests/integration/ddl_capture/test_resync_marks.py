@@ -27,7 +27,7 @@ TABLE = (
         "alter table app.a add c text default ('now'::text)::timestamptz",
         "create domain app.d as double precision default random(); alter table app.a add c app.d",
         (
-            "create domain app.d as double precision default random(); create domain app.e as app.d;"
+            "create domain app.d as uuid default gen_random_uuid(); create domain app.e as app.d;"
             " alter table app.a add c app.e"
         ),
     ],
