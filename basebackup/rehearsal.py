@@ -61,7 +61,7 @@ def judge_dump(
     if not candidates:
         return {}
     schemas = {
-        schema: f"pgrepl_rehearsal_{number}"
+        schema: f"pgrepl_rehearsal_{number:05}"
         for number, schema in enumerate(sorted(objects.schemas), 1)
     }
     rehearsal = _Rehearsal(target, objects, SchemaMap(schemas, members))
@@ -131,7 +131,12 @@ class _Rehearsal:
 
     def _note(self, element: Element, verdict: Verdict) -> None:
         if verdict.reason is not None:
-            self.refused[element.key] = verdict.reason
+            self.refused[element.key] = self._with_source_names(verdict.reason)
+
+    def _with_source_names(self, reason: str) -> str:
+        for schema, place in self.names.schemas.items():
+            reason = reason.replace(place, schema)
+        return reason
 
     # --- making -------------------------------------------------------------------------------
 
@@ -164,7 +169,8 @@ class _Rehearsal:
             if exc.sqlstate is None or not exc.sqlstate.startswith(_ABOUT_IT):
                 raise
             reason = f"PostgreSQL refuses it on the target: {exc.diag.message_primary}"
-            self.refused["type", subject.schema, subject.name, ""] = reason
+            key = ("type", subject.schema, subject.name, "")
+            self.refused[key] = self._with_source_names(reason)
 
     def _bare(self, tree: Tree) -> bytes:
         bare = sort_out(tree, lambda _: False)

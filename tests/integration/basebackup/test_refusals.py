@@ -95,7 +95,7 @@ def test_body_that_names_a_schema_stops_the_copy_when_more_than_a_default_needs_
     with pytest.raises(
         SourceError, match=r"plpgsql body of function app\.f\(int4\) names a schema"
     ):
-        copy(target, source)
+        copy(target, source, trust_code=True)
     assert not has_slot(source)
 
 

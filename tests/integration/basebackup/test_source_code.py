@@ -8,7 +8,7 @@ from pgrepl.basebackup.plan import plan_copy
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.errors import SourceError
 from pgrepl.naming import TableSelection
-from tests.support.copying import copy, has_slot, make_config, slot_of
+from tests.support.copying import SQL, copy, has_slot, make_config, slot_of
 from tests.support.replaying import checksums, replay_slot
 
 # Whoever runs the source's code on the target finds what it read and wrote.
@@ -148,6 +148,7 @@ CODE = {
     ("index", "u_id of app.u"),
     ("statistics", "t_statistics of app.t"),
 }
+SKIPPED = {kind for kind, _ in CODE}
 VIEWS_OF_CODE = {
     ("view", "app.a_view"),
     ("view", "app.b_view"),
@@ -373,3 +374,27 @@ def test_code_needs_neither_tables_that_are_not_copied_nor_extensions(source, ta
     target.execute("create extension pg_trgm")
     report = copy(target, source, jobs=1, tables=chosen, is_restart=True)
     assert named(report) & skipped == {("check", "known of app.t")}
+
+
+def test_rows_of_every_type_arrive_without_code(source, target):
+    source.execute((SQL / "objects.sql").read_text(), (SQL / "objects_rows.sql").read_text())
+    target.execute(
+        "create schema extensions",
+        "create extension hstore schema extensions",
+        "create extension citext",
+        "create extension btree_gist",
+    )
+    report = copy(target, source, jobs=1)
+    for schema in ("shop", "kit", 'Odd.Schema "q"'):
+        expected = checksums(source, schema)
+        expected.pop("scratch", None)
+        assert checksums(target, f"{source.name}_{schema}") == expected
+    assert {item for item in named(report) if item[0] in SKIPPED and " of " in item[1]} == {
+        ("check", "serials_n_check of shop.serials"),
+        ("default", "code of shop.everything"),
+        ("default", "whole of shop.everything"),
+        ("domain check", "above_zero of shop.positive"),
+        ("generated column", "doubled of shop.everything"),
+        ("generated column", "more of shop.everything"),
+        ("index", "everything_expression of shop.everything"),
+    }
