@@ -19,9 +19,9 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.code_probe import CodeJudge
 from pgrepl.postgres import Connection
 from pgrepl.source_code import Verdict
-from pgrepl.syntax import quoted_names
+from pgrepl.syntax import Tree, parse, quoted_names, to_sql
 
-__all__ = ["Question", "ask", "find_foreign", "read_type_default"]
+__all__ = ["Question", "ask", "ask_view", "find_foreign", "read_type_default", "search_path"]
 
 _VALUE = "pgrepl_value"
 _RULE = "pgrepl_rule"
@@ -62,8 +62,21 @@ def ask(
         return Verdict(f"PostgreSQL refuses it on the target: {exc.diag.message_primary}")
 
 
+def ask_view(
+    connection: Connection, path: Sequence[str], own_schemas: Collection[str], view: Tree
+) -> Verdict:
+    """Return whether a view may be made on the target, by its CREATE statement."""
+    (create,) = parse(f"create temporary view {_RULE} as select 1")
+    create.view_stmt.query.CopyFrom(view.query)
+    create.view_stmt.aliases.extend(view.aliases)
+    judge = CodeJudge(connection, own_schemas)
+    with search_path(connection, path):
+        return judge.try_out(to_sql(create), _RULE, is_harmless_enough=True)
+
+
 @contextmanager
-def _path(connection: Connection, path: Sequence[str]) -> Iterator[None]:
+def search_path(connection: Connection, path: Sequence[str]) -> Iterator[None]:
+    """Set the search path for the time of the block, and roll back whatever is done in it."""
     with connection.transaction(force_rollback=True):
         # Last of all, where it hides nothing; left out, it would come first.
         places = SQL(", ").join(Identifier(schema) for schema in [*path, "pg_temp"])
@@ -73,7 +86,7 @@ def _path(connection: Connection, path: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def _probe(connection: Connection, path: Sequence[str], question: Question) -> Iterator[None]:
-    with _path(connection, path):
+    with search_path(connection, path):
         columns = [f"{quoted_names(name)} {kind}" for name, kind in question.columns]
         if question.type_sql is not None:
             columns.append(f"{_VALUE} {question.type_sql}")
@@ -112,7 +125,7 @@ def _index(question: Question) -> str:
 
 def read_type_default(connection: Connection, path: Sequence[str], type_sql: str) -> str | None:
     """Return the default that columns of a type have, a domain's; None: none, or no such type."""
-    with _path(connection, path):
+    with search_path(connection, path):
         rows = connection.execute(
             "select pg_catalog.pg_get_expr(t.typdefaultbin, 0) from pg_catalog.pg_type t"
             " where t.oid = pg_catalog.to_regtype(%s)",

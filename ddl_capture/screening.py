@@ -14,8 +14,9 @@ from typing import Any
 from postgast import pg_query_pb2
 
 from pgrepl.ddl_capture.code_places import CodePlace, remove_code
+from pgrepl.ddl_capture.domains import clean_domains
 from pgrepl.ddl_capture.expectation import Absent
-from pgrepl.ddl_capture.judge import Question, ask, find_foreign, read_type_default
+from pgrepl.ddl_capture.judge import Question, ask, ask_view, find_foreign, read_type_default
 from pgrepl.ddl_capture.rules import RefusedError
 from pgrepl.ddl_capture.skipped import read_skipped_of
 from pgrepl.ddl_capture.structure import TableName
@@ -24,7 +25,7 @@ from pgrepl.ddl_capture.workspace import Workspace
 from pgrepl.remap import RemapError, remap
 from pgrepl.skipped_code import SkippedCode, record_skipped
 from pgrepl.source_code import ALLOWED, Verdict, has_computed_sequence, is_constant
-from pgrepl.syntax import Tree, parse, quoted_names, to_sql, walk
+from pgrepl.syntax import Tree, parse, print_expression, print_type, quoted_names, to_sql, walk
 
 __all__ = ["Screened", "Screening"]
 
@@ -96,15 +97,40 @@ class Screening:
     def screen(self, tree: Tree) -> Screened:
         """Take out of a statement what may not be made on the target."""
         self._screened = Screened(void=self._unnamed)
+        if not self.is_trusted:
+            clean_domains(self.target, tree)
         before = type(tree).FromString(tree.SerializeToString())
         self._screened.rest = type(tree).FromString(tree.SerializeToString())
         if not self.is_trusted:
             remove_code(self._screened.rest, lambda _: False)
         self._remove_skipped(tree)
-        self._screened.is_left = remove_code(tree, self._is_kept) and _has_commands(tree)
+        self._screened.is_left = (
+            self._is_view_kept(tree) and remove_code(tree, self._is_kept) and _has_commands(tree)
+        )
         self._screened.is_changed = tree != before
         self._note_implicit_defaults(tree)
         return self._screened
+
+    def _is_view_kept(self, tree: Tree) -> bool:
+        kind, statement = statement_of(tree)
+        if kind != "ViewStmt" or self.is_trusted:
+            return True
+        own = list(self.target.names.schemas.values())
+        verdict = ask_view(self.target.connection, self.target.search_path, own, statement)
+        if verdict.reason is None:
+            return True
+        schema, name = self._on_source(statement.view)
+        code = SkippedCode(
+            kind="view",
+            schema_name=schema,
+            table_name=name,
+            name="",
+            definition=to_sql(statement.query),
+            reason=verdict.reason,
+        )
+        record_skipped(self.target.connection, self.target.source_id, [code])
+        self.target.notes.append(f"skipped view {code.shown}: {code.reason}")
+        return False
 
     def judge(self, absent: Absent) -> Verdict:
         """Judge something that the source has and the target has not."""
@@ -189,7 +215,7 @@ class Screening:
                 item.constraint.contype in _VALUES for item in column.constraints
             ):
                 continue
-            type_sql = _print_type(column.type_name)
+            type_sql = print_type(column.type_name)
             default = read_type_default(self.target.connection, self.target.search_path, type_sql)
             if default is None:
                 continue
@@ -224,7 +250,7 @@ class Screening:
             return
         else:
             kind, where = place.kind, self._on_source(place.table)
-        definition = "; ".join(map(_print, place.expressions)) or None
+        definition = "; ".join(map(print_expression, place.expressions)) or None
         skipped = SkippedCode(
             kind=kind,
             schema_name=where[0],
@@ -256,7 +282,7 @@ class Screening:
         """Return what is to be asked; None when there is nothing in it but constants."""
         own = list(self.target.names.schemas.values())
         expressions = [
-            _print(expression)
+            print_expression(expression)
             for expression in place.expressions
             if not (
                 # What rows get must be the same, and a cast may look at the clock.
@@ -266,14 +292,18 @@ class Screening:
         if place.kind == "conversion" and not place.expressions:
             expressions = [quoted_names(place.column or "")]
         for element, names in place.operators:
-            value = _print(element.expr) if element.HasField("expr") else quoted_names(element.name)
+            value = (
+                print_expression(element.expr)
+                if element.HasField("expr")
+                else quoted_names(element.name)
+            )
             operator = ".".join([*(quoted_names(name) for name in names[:-1]), names[-1]])
             expressions.append(f"({value}) operator({operator}) ({value})")
         if not expressions:
             return None
         columns = self._columns(place)
         kind = place.type_name
-        type_sql = None if kind is None or place.kind == "check" else _print_type(kind)
+        type_sql = None if kind is None or place.kind == "check" else print_type(kind)
         if type_sql is None and place.kind in ("default", "generated column"):
             type_sql = (
                 ".".join(map(quoted_names, place.names[0]))
@@ -303,7 +333,7 @@ class Screening:
         """Return the types of the columns that an expression sees, as SQL."""
         if place.table is None:
             named = ".".join(map(quoted_names, place.names[0]))
-            return {"value": _print_type(place.type_name) if place.type_name else named}
+            return {"value": print_type(place.type_name) if place.type_name else named}
         key = (place.table.schemaname, place.table.relname)
         here = self.target.definitions([key]).get(key)
         columns = {column["name"]: column["type"] for column in (here or {}).get("columns") or ()}
@@ -317,7 +347,7 @@ class Screening:
                 continue
             (tree,) = parse(sql)
             value = tree.select_stmt.target_list[0].res_target.val
-            columns[column["name"]] = _print_type(value.type_cast.type_name)
+            columns[column["name"]] = print_type(value.type_cast.type_name)
         return columns
 
     def _reported(self, relation: Tree) -> Mapping[str, Any] | None:
@@ -340,15 +370,3 @@ def _has_commands(tree: Tree) -> bool:
 def _generated(table: Mapping[str, Any] | None, name: str | None) -> str | None:
     columns = (table or {}).get("columns") or ()
     return next((c["generated"] for c in columns if c["name"] == name), None)
-
-
-def _print(expression: Tree) -> str:
-    (tree,) = parse("select 1")
-    tree.select_stmt.target_list[0].res_target.val.CopyFrom(expression)
-    return to_sql(tree).removeprefix("SELECT ")
-
-
-def _print_type(type_name: Tree) -> str:
-    (tree,) = parse("select null::int")
-    tree.select_stmt.target_list[0].res_target.val.type_cast.type_name.CopyFrom(type_name)
-    return to_sql(tree).removeprefix("SELECT NULL::")

@@ -283,3 +283,38 @@ def test_sequences_of_others_are_not_counted_up(spied):
     assert not has_run(following)
     assert following.pending() == []
     assert void(following) == {"a"}
+
+
+def test_domain_with_code_from_an_older_copy_loses_it_when_it_is_used(spied):
+    following = spied()
+    following.run("create domain app.d as int; create domain app.e as app.d")
+    following.target.execute(
+        "alter domain tgt_app.d add constraint c check (tgt_app.im(value) is null or value > 0)",
+        "alter domain tgt_app.e set default tgt_app.vol(1)",
+        "alter domain tgt_app.e add constraint fine check (value > 0)",
+    )
+    following.run(
+        "alter table app.a add d app.e, add f app.d[]; insert into app.a values (3, 3, 'z', 3)",
+        "create table app.b (id int primary key, e app.e); insert into app.b values (1, 1)",
+    )
+    assert not has_run(following)
+    assert following.pending() == []
+    assert following.target.value("select count(*) from tgt_app.b") == 1
+    assert skipped(following) == {("domain check", "d", "c"), ("domain default", "e", "")}
+
+
+def test_view_that_calls_code_is_skipped(spied):
+    following = spied(include=["views"])
+    following.run(
+        "create view app.v as select app.im(id) from app.a; create view app.fine as select"
+        " upper(s) as s, now() as at from app.a",
+        "set search_path = app; create view w as select id <-> n from a",
+        "create view app.x as select query_to_xml('select 1', true, true, '') from app.a",
+        "drop view app.v; create table app.v (id int)",
+    )
+    assert not has_run(following)
+    assert following.pending() == []
+    assert {name for _, name, _ in skipped(following)} >= {"w", "x"}
+    assert following.target.rows(
+        "select viewname::text from pg_views where schemaname = 'tgt_app'"
+    ) == [("fine",)]
