@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from pgrepl.basebackup import state
-from pgrepl.basebackup.job import Crew
+from pgrepl.basebackup.job import CopyWorkers, copy_parts
 from pgrepl.basebackup.parts import plan_parts
 from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.snapshot import Keeper
@@ -43,7 +43,7 @@ class RowCopy:
         self,
         keeper: Keeper,
         tables: Sequence[SourceTable],
-        crew: Crew,
+        workers: CopyWorkers,
         empty: Callable[[], None] = lambda: None,
     ) -> None:
         """Copy the tables; ``empty`` runs in the transaction that records what will be copied."""
@@ -59,7 +59,7 @@ class RowCopy:
             target_schemas=self.target_schemas,
             is_live=self.is_live,
         )
-        parts = plan_parts(tables, keeper.sizes(tables), crew.jobs)
+        parts = plan_parts(tables, keeper.sizes(tables), workers.jobs)
         with translated(self.endpoint, "cannot plan the copy"), self.target.transaction():
             empty()
             state.begin_copying(
@@ -72,8 +72,8 @@ class RowCopy:
                 start=keeper.start,
             )
         reach("basebackup.copy_planned")
-        logger.info("copying begins", extra={"parts": len(parts), "jobs": crew.jobs})
-        crew.begin(task, parts).wait(lambda: self._poll(keeper, tables), _POLL_S)
+        logger.info("copying begins", extra={"parts": len(parts), "jobs": workers.jobs})
+        copy_parts(workers, task, parts, lambda: self._poll(keeper, tables), _POLL_S)
 
     def _as_on_target(self, tables: Sequence[SourceTable]) -> Sequence[SourceTable]:
         """Add the generated columns that are plain ones there: they take the source's values."""

@@ -19,7 +19,7 @@ from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.basebackup import finish, state
 from pgrepl.basebackup.copying import RowCopy
 from pgrepl.basebackup.identity import check_same
-from pgrepl.basebackup.job import Crew
+from pgrepl.basebackup.job import CopyWorkers, start_copy_workers
 from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.snapshot import Keeper, keep_new_snapshot
 from pgrepl.basebackup.state import TableProgress
@@ -52,8 +52,8 @@ class ResyncOptions:
     wait_s: int = 300
     #: How long readers of the target may queue up behind us, when that is to be less.
     lock_s: int | None = None
-    #: Whether Spark may copy; without it processes of our own do.
-    has_spark: bool = True
+    #: Whether processes of our own copy, whatever the master is.
+    is_local: bool = False
     #: Sleeps, or raises to break it all off.
     pause: Callable[[float], None] = time.sleep
 
@@ -108,8 +108,8 @@ def resync_tables(
                 return ResyncReport(
                     source=source.name, tables=(), gone=gone, seconds=time.monotonic() - begin
                 )
-            crew = Crew(config.spark, options.jobs, has_spark=options.has_spark)
-            stack.callback(crew.stop)
+            workers = start_copy_workers(config.spark, options.jobs, is_local=options.is_local)
+            stack.callback(workers.stop)
             run.park(tables)
             reach("resync.parked")
             run.await_replay()
@@ -119,11 +119,11 @@ def resync_tables(
                 keeper.lock(tables, options.wait_s)
                 # A migration may have been quicker than the lock.
                 run.check_columns(origin, tables)
-                run.copy(keeper, tables, crew, watcher)
+                run.copy(keeper, tables, workers, watcher)
             reach("resync.copied")
             watcher.begin("statistics")
             keys = {table.key for table in tables}
-            finish.analyze(target, endpoint, keys, run.schemas, crew.jobs)
+            finish.analyze(target, endpoint, keys, run.schemas, workers.jobs)
             copied = [
                 table
                 for table in state.read_progress(target, row.source_id)
@@ -323,7 +323,7 @@ class _Resync:
         self,
         keeper: Keeper,
         tables: Sequence[SourceTable],
-        crew: Crew,
+        workers: CopyWorkers,
         watcher: Watcher,
     ) -> None:
         """Empty the tables and copy them under the snapshot."""
@@ -335,7 +335,7 @@ class _Resync:
             target_schemas=self.schemas,
             watcher=watcher,
             is_live=True,
-        ).run(keeper, tables, crew, lambda: self._empty(tables))
+        ).run(keeper, tables, workers, lambda: self._empty(tables))
 
     def _empty(self, tables: Sequence[SourceTable]) -> None:
         self._target.execute("set local session_replication_role = replica")

@@ -20,7 +20,7 @@ from pgrepl.basebackup import finish, state
 from pgrepl.basebackup.copying import RowCopy
 from pgrepl.basebackup.discard import check_removable, discard
 from pgrepl.basebackup.identity import check_options, check_same, check_unchanged
-from pgrepl.basebackup.job import Crew
+from pgrepl.basebackup.job import CopyWorkers, start_copy_workers
 from pgrepl.basebackup.prepare import TargetSide, check_target, plan_schema, prepare
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
 from pgrepl.basebackup.sift import ROW_PHASES
@@ -142,16 +142,16 @@ class _Run:
                 self._make_schema(source_id, connection, None)
             self._run_steps(source_id, is_one_moment=True, jobs=self.options.jobs or 1)
             return "schema made"
-        crew = Crew(self.config.spark, self.options.jobs)
+        workers = start_copy_workers(self.config.spark, self.options.jobs)
         try:
             keeper = self._make_slot(source_id)
             with closing(keeper.connection):
                 tables = self._make_schema_or_drop_slot(source_id, keeper)
                 reach("basebackup.schema_made")
-                self._copy(source_id, keeper, tables, crew)
-            self._finish(source_id, self.source.slot, crew.jobs)
+                self._copy(source_id, keeper, tables, workers)
+            self._finish(source_id, self.source.slot, workers.jobs)
         finally:
-            crew.stop()
+            workers.stop()
         return "copied"
 
     def _look_first(self) -> None:
@@ -228,7 +228,7 @@ class _Run:
         if not unfinished:
             self._finish(row.source_id, row.slot, self.options.jobs or self.config.replay.shards)
             return
-        crew = Crew(self.config.spark, self.options.jobs)
+        workers = start_copy_workers(self.config.spark, self.options.jobs)
         try:
             keeper = keep_new_snapshot(self.source.endpoint)
             with closing(keeper.connection):
@@ -237,10 +237,10 @@ class _Run:
                 expected = {key: known[key].definition for key in unfinished}
                 check_unchanged(self.source.endpoint, expected, current)
                 keeper.lock(tables, self.options.lock_timeout_s)
-                self._copy(row.source_id, keeper, tables, crew)
-            self._finish(row.source_id, row.slot, crew.jobs)
+                self._copy(row.source_id, keeper, tables, workers)
+            self._finish(row.source_id, row.slot, workers.jobs)
         finally:
-            crew.stop()
+            workers.stop()
 
     # --- the way to the end -------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class _Run:
         source_id: int,
         keeper: Keeper,
         tables: Sequence[SourceTable],
-        crew: Crew,
+        workers: CopyWorkers,
     ) -> None:
         RowCopy(
             source=self.source.endpoint,
@@ -258,7 +258,7 @@ class _Run:
             source_id=source_id,
             target_schemas=self._schemas(source_id),
             watcher=self.watcher,
-        ).run(keeper, tables, crew)
+        ).run(keeper, tables, workers)
 
     def _finish(self, source_id: int, slot: str, jobs: int) -> None:
         endpoint = self.config.target.endpoint

@@ -7,13 +7,13 @@ DDL: a table that is truncated or rewritten after the snapshot was taken looks e
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from pgrepl.background import BackgroundCall
 from pgrepl.basebackup.parts import TableSize
 from pgrepl.basebackup.worker import open_snapshot
 from pgrepl.catalogue import SourceTable
@@ -168,37 +168,25 @@ class _SlotCreation:
         self._statement = SQL("CREATE_REPLICATION_SLOT {} LOGICAL {} (SNAPSHOT 'export')").format(
             Identifier(slot), Identifier(PLUGIN)
         )
-        self._row: tuple[str, str] | None = None
-        self._error: psycopg.Error | None = None
-        self._thread = threading.Thread(target=self._create, daemon=True)
 
-    def _create(self) -> None:
-        try:
-            row = self._maker.execute(self._statement).fetchone()
-        except psycopg.Error as exc:
-            self._error = exc
-        else:
-            if row is not None:
-                self._row = row[1], row[2]
+    def _create(self) -> tuple[str, str, str, str] | None:
+        return self._maker.execute(self._statement).fetchone()
 
     def result(self) -> tuple[Lsn, str]:
         """Return the consistent point and the exported snapshot."""
-        self._thread.start()
+        creating = BackgroundCall(self._create)
         try:
             told = ""
-            self._thread.join(_PATIENCE_S)
-            while self._thread.is_alive():
+            while not creating.wait(_PATIENCE_S):
                 told = self._tell_who_blocks(told)
-                self._thread.join(_PATIENCE_S)
         except BaseException:
             self._maker.cancel_safe(timeout=5)
             raise
         with translated(self._endpoint, "cannot create the slot"):
-            if self._error is not None:
-                raise self._error
-        if self._row is None:
+            row = creating.result()
+        if row is None:
             raise SourceError(f"{self._endpoint}: CREATE_REPLICATION_SLOT returned nothing")
-        return Lsn.parse(self._row[0]), self._row[1]
+        return Lsn.parse(row[1]), row[2]
 
     def _tell_who_blocks(self, told: str) -> str:
         with (

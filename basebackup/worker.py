@@ -4,13 +4,14 @@ Each part is one target transaction: its row in ``replication.copy_part`` locked
 its row updated. Whatever becomes of a task, a part is copied once or not at all, and another task
 takes it. Tasks that outlive their run find no part of it any more.
 
-Everything here runs in Spark's workers. The conninfos travel inside the pickled task.
+Everything here runs in worker processes or in Spark's executors. The conninfos travel inside the
+pickled task.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres import Connection, connect
 from pgrepl.sqlstate import translated
 
-__all__ = ["CopyTask", "TaskReport", "open_snapshot", "run_task"]
+__all__ = ["CopyTask", "open_snapshot", "run_task"]
 
 _STAGE = "basebackup"
 
@@ -55,18 +56,8 @@ class _Part(NamedTuple):
     end_block: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskReport:
-    """How a task ended."""
-
-    #: What went wrong with some of the parts.
-    errors: Sequence[PgreplError]
-    #: Whether no part is left that nobody copies.
-    is_over: bool
-
-
-def run_task(task: CopyTask, is_stopping: Callable[[], bool] = lambda: False) -> TaskReport:
-    """Copy parts until none is left, or until it is told to stop."""
+def run_task(task: CopyTask) -> Sequence[PgreplError]:
+    """Copy parts until none is left; return what went wrong with some of them."""
     errors: list[PgreplError] = []
     while True:
         try:
@@ -79,12 +70,12 @@ def run_task(task: CopyTask, is_stopping: Callable[[], bool] = lambda: False) ->
                 if task.is_live:
                     with translated(task.target, "cannot lift foreign keys"):
                         target.execute("set session_replication_role = replica")
-                failed = _copy_all(task, source, target, is_stopping)
+                failed = _copy_all(task, source, target)
         except PgreplError as exc:
             # No part is to blame: without connections or the snapshot nothing can be copied.
-            return TaskReport([*errors, exc], is_over=True)
+            return [*errors, exc]
         if failed is None:
-            return TaskReport(errors, is_over=not is_stopping())
+            return errors
         errors.append(failed)
 
 
@@ -94,11 +85,9 @@ def open_snapshot(connection: Connection, snapshot: str) -> None:
     connection.execute(SQL("set transaction snapshot {}").format(Literal(snapshot)))
 
 
-def _copy_all(
-    task: CopyTask, source: Connection, target: Connection, is_stopping: Callable[[], bool]
-) -> PgreplError | None:
+def _copy_all(task: CopyTask, source: Connection, target: Connection) -> PgreplError | None:
     """Copy parts until none is left, or one fails; the connections are of no use then."""
-    while not is_stopping():
+    while True:
         part = None
         try:
             with translated(task.target, "cannot record the copy"), target.transaction():
@@ -118,7 +107,6 @@ def _copy_all(
                 raise
             _record_failure(task, part, exc)
             return exc
-    return None
 
 
 def _take(target: Connection, run_id: UUID) -> _Part | None:

@@ -28,7 +28,7 @@ def resync(
     *,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, max=256, help="Copy so many parts at once; default: Spark's cores."),
+        typer.Option(min=1, max=256, help="Number of parallel jobs; default: one per core."),
     ] = None,
     wait: Annotated[
         int,

@@ -77,7 +77,7 @@ class TableCopies:
             jobs=_JOBS,
             wait_s=_WAIT_S,
             lock_s=_LOCK_S,
-            has_spark=False,
+            is_local=True,
             pause=pause,
         )
         resync_tables(

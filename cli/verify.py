@@ -47,7 +47,7 @@ def verify(
     ] = 60,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, max=256, help="Compare so many ranges at once; default: the cores."),
+        typer.Option(min=1, max=256, help="Number of parallel jobs; default: one per core."),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -1,8 +1,10 @@
 """Give the schemas in a statement the names that they have on the target.
 
-The statement is changed as a tree, never as text. What belongs to an extension stays with its
-extension. After the change the statement is printed, parsed again and searched by the lexer for
-names that should have changed: one that is left makes the statement an error, not a surprise.
+The names are changed in the tree. Then the tokens of these names are replaced in the text, if it is
+known, and what comes out must parse to the changed tree; if that cannot be had, the tree is printed
+and parsed again. What belongs to an extension stays with its extension. The new text is searched by
+the lexer for names that should have changed: one that is left makes the statement an error, not a
+surprise.
 
 A function's body in SQL is a script and is remapped like one. A body in another language, and a
 text constant that happens to hold a schema's name, cannot be: they stay as they are, and the
@@ -16,6 +18,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from pgrepl.remap_nodes import NAME_LISTS, OBJECT_FIELDS, REG_TYPES, remap_object, texts
+from pgrepl.rename_text import rename_in_text
 from pgrepl.syntax import (
     SqlSyntaxError,
     Tree,
@@ -75,8 +78,11 @@ class Remapped:
     opaque: tuple[str, ...] = ()
 
 
-def remap(statement: Tree, names: SchemaMap) -> Remapped:
+def remap(statement: Tree, names: SchemaMap, text: str | None = None) -> Remapped:
     """Return the statement with the target's names; the tree given is left as it was.
+
+    With the statement's ``text`` the names are replaced in it where that can be proven right;
+    otherwise the tree is printed.
 
     Raises
     ------
@@ -89,7 +95,9 @@ def remap(statement: Tree, names: SchemaMap) -> Remapped:
     remapper = _Remapper(names)
     try:
         remapper.apply(copy)
-        sql = to_sql(copy)
+        sql = rename_in_text(text, statement, copy, names.target_schema) if text else None
+        if sql is None:
+            sql = to_sql(copy)
         _check_names(sql, copy, names)
     except SqlSyntaxError as exc:
         raise RemapError(str(exc)) from exc

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.background import BackgroundCall
 from pgrepl.config import SparkConfig
 from pgrepl.errors import ConfigError
 from pgrepl.spark import build_session, local_cores
@@ -27,26 +27,20 @@ class SessionInBackground:
         self._config = config
         self._app_name = app_name
         self._jobs = jobs
-        self._session: SparkSession | None = None
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._start, daemon=True)
-        self._thread.start()
+        self._starting = BackgroundCall(self._start)
 
-    def _start(self) -> None:
-        try:
-            self._session = build_session(self._config, self._app_name)
-        except Exception as exc:  # noqa: BLE001  raised again where somebody waits for it
-            self._error = exc
+    def _start(self) -> SparkSession:
+        return build_session(self._config, self._app_name)
 
     def session(self) -> SparkSession:
         """Wait until the session is there."""
-        self._thread.join()
-        if self._session is None:
+        try:
+            return self._starting.result()
+        except Exception as exc:
             raise ConfigError(
                 f"Spark does not start on {self._config.master}",
                 hint="Run pgrepl doctor: it tries Spark and says what is missing.",
-            ) from self._error
-        return self._session
+            ) from exc
 
     @property
     def jobs(self) -> int:
@@ -55,8 +49,6 @@ class SessionInBackground:
 
     def stop(self) -> None:
         """End the session, whatever state it is in."""
-        self._thread.join()
-        if self._session is not None:
-            # After Ctrl-C the JVM is gone before us.
-            with suppress(Exception):
-                self._session.stop()
+        # It may not have started, and after Ctrl-C the JVM ends before us.
+        with suppress(Exception):
+            self._starting.result().stop()

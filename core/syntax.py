@@ -15,6 +15,7 @@ from postgast import pg_query_pb2
 __all__ = [
     "SqlSyntaxError",
     "Tree",
+    "is_same",
     "names_in",
     "parse",
     "print_expression",
@@ -22,6 +23,7 @@ __all__ = [
     "quoted_constant",
     "quoted_names",
     "to_sql",
+    "token_name",
     "walk",
 ]
 
@@ -64,7 +66,7 @@ def to_sql(statement: Tree) -> str:
         again = postgast.parse(sql)
     except postgast.PgQueryError as exc:
         raise SqlSyntaxError(str(exc)) from exc
-    if _without_positions(again.stmts) != _without_positions(script.stmts):
+    if len(again.stmts) != 1 or not is_same(again.stmts[0].stmt, statement):
         message = "the statement cannot be printed without changing its meaning"
         raise SqlSyntaxError(message)
     return sql
@@ -82,6 +84,11 @@ def print_type(type_name: Tree) -> str:
     (tree,) = parse("select null::int")
     tree.select_stmt.target_list[0].res_target.val.type_cast.type_name.CopyFrom(type_name)
     return to_sql(tree).removeprefix("SELECT NULL::")
+
+
+def is_same(one: Tree, other: Tree) -> bool:
+    """Whether two statements mean the same, wherever they stood in their texts."""
+    return bool(_without_positions(one) == _without_positions(other))
 
 
 def walk(tree: Tree) -> Iterator[Tree]:
@@ -110,8 +117,8 @@ def names_in(sql: str) -> Iterator[tuple[str, str]]:
         elif token.token == _DOT and 0 < index < len(tokens) - 1:
             before, after = tokens[index - 1], tokens[index + 1]
             yield (
-                _name(text[before.start : before.end].decode()),
-                _name(text[after.start : after.end].decode()),
+                token_name(text[before.start : before.end].decode()),
+                token_name(text[after.start : after.end].decode()),
             )
 
 
@@ -125,6 +132,13 @@ def quoted_constant(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def token_name(token: str) -> str:
+    """Return the name that a token stands for."""
+    if token.startswith('"'):
+        return token[1:-1].replace('""', '"')
+    return token.lower()
+
+
 def _names_in_constant(text: str) -> Iterator[tuple[str, str]]:
     try:
         (statement,) = parse(f"select from {text}")
@@ -135,20 +149,11 @@ def _names_in_constant(text: str) -> Iterator[tuple[str, str]]:
             yield tree.schemaname, tree.relname
 
 
-def _name(token: str) -> str:
-    if token.startswith('"'):
-        return token[1:-1].replace('""', '"')
-    return token.lower()
-
-
-def _without_positions(statements: Tree) -> list[Tree]:
-    """Return copies that differ only where the statements mean something else."""
-    copies = []
-    for raw in statements:
-        copy = type(raw)()
-        copy.CopyFrom(raw)
-        for tree in walk(copy):
-            for name in _POSITIONS.intersection(tree.DESCRIPTOR.fields_by_name):
-                tree.ClearField(name)
-        copies.append(copy)
-    return copies
+def _without_positions(statement: Tree) -> Tree:
+    """Return a copy that differs from others only where they mean something else."""
+    copy = type(statement)()
+    copy.CopyFrom(statement)
+    for tree in walk(copy):
+        for name in _POSITIONS.intersection(tree.DESCRIPTOR.fields_by_name):
+            tree.ClearField(name)
+    return copy

@@ -42,6 +42,7 @@ def check_server(
         check_wal_keep_size(server),
         check_encoding(server),
         check_large_objects(server),
+        check_trust_code(source),
     ]
 
 
@@ -207,6 +208,22 @@ def check_encoding(server: SourceServer) -> Finding:
         Status.FAILURE,
         "the database is in SQL_ASCII: nothing says what its bytes mean, so none can be converted",
         Remedy(then="dump it and restore it into a database with ENCODING 'UTF8'"),
+    )
+
+
+def check_trust_code(source: SourceConfig) -> Finding:
+    """Code of a source runs on the target only where its section says so, and then loudly."""
+    if not source.trust_code:
+        return Finding.ok("trust-code", "none of its code runs on the target")
+    return Finding(
+        "trust-code",
+        Status.WARNING,
+        "trust_code is true: whoever may change this source's schema can run any SQL on the target,"
+        " with the rights of pgrepl's role, and so read and change what came from other sources",
+        Remedy(
+            then=f"set trust_code = false in [sources.{source.name}] and copy it again:"
+            f" pgrepl basebackup {source.name} --restart"
+        ),
     )
 
 

@@ -22,7 +22,15 @@ from pgrepl.verify.settle import Item
 from pgrepl.verify.statements import Digest, KeyRange, Statements
 from pgrepl.verify.tables import Subject
 
-__all__ = ["ROWS_PER_PIECE", "Piece", "PieceResult", "Sides", "VerifyTask", "compare_pieces"]
+__all__ = [
+    "ROWS_PER_PIECE",
+    "Batch",
+    "Piece",
+    "PieceResult",
+    "Sides",
+    "VerifyTask",
+    "compare_batch",
+]
 
 STAGE = "verify"
 #: Of a piece that differs the keys and digests are held in memory: some megabytes.
@@ -63,6 +71,14 @@ class VerifyTask:
     source: Endpoint = field(repr=False)
     target: Endpoint = field(repr=False)
     digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a worker does at once."""
+
+    task: VerifyTask
+    pieces: Sequence[Piece]
 
 
 class Sides:
@@ -120,15 +136,15 @@ def _open(endpoint: Endpoint) -> Connection:
     return connection
 
 
-def compare_pieces(task: VerifyTask, pieces: Iterator[Piece]) -> list[PieceResult | PgreplError]:
-    """Compare pieces one after the other; runs in Spark's workers."""
+def compare_batch(batch: Batch) -> Sequence[PieceResult | PgreplError]:
+    """Compare pieces one after the other, up to an error; runs in a worker."""
     results: list[PieceResult | PgreplError] = []
     try:
-        sides = Sides(task)
+        sides = Sides(batch.task)
     except PgreplError as exc:
         return [exc]
     try:
-        for piece in pieces:
+        for piece in batch.pieces:
             try:
                 results.append(_compare(sides, piece))
             except PgreplError as exc:

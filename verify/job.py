@@ -1,4 +1,4 @@
-"""The Spark job of the first pass: waves of pieces, each piece compared by one task.
+"""The first pass: waves of pieces, compared by several workers at once.
 
 Waves keep what comes back small: once enough rows of a table look different, later waves only say
 that there are more.
@@ -7,30 +7,35 @@ that there are more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
+from pgrepl.config import SparkConfig
 from pgrepl.errors import PgreplError
-from pgrepl.verify.compare import Piece, PieceResult, VerifyTask, compare_pieces
+from pgrepl.parallel import Workers, start_workers
+from pgrepl.verify.compare import Batch, Piece, PieceResult, VerifyTask, compare_batch
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+__all__ = ["VerifyWorkers", "first_pass", "start_verify_workers"]
 
-__all__ = ["APP_NAME", "first_pass"]
-
-APP_NAME = "pgrepl-verify"
-#: Pieces per core in one wave: a job costs a third of a second, a piece about as much.
+_APP_NAME = "pgrepl-verify"
+#: Pieces per worker in one wave: a job of Spark costs a third of a second, a piece about as much.
 _WAVE = 8
+#: Batches per worker in one wave, so that none is idle while another has a big piece.
+_BATCHES = 2
 #: So many rows of a table are looked at again.
 _MOST_CANDIDATES = 10_000
 
+VerifyWorkers = Workers[Batch, Sequence[PieceResult | PgreplError]]
+
+
+def start_verify_workers(config: SparkConfig, jobs: int | None) -> VerifyWorkers:
+    """Get workers ready."""
+    return start_workers(compare_batch, config, _APP_NAME, jobs)
+
 
 def first_pass(
-    session: SparkSession,
+    workers: VerifyWorkers,
     task: VerifyTask,
     pieces: Sequence[Piece],
-    jobs: int,
     show: Callable[[int, int], None],
 ) -> Iterator[PieceResult]:
     """Yield what was found in each piece; ``show`` hears of pieces and rows done.
@@ -38,19 +43,19 @@ def first_pass(
     Raises
     ------
     PgreplError
-        the first that a task met.
+        the first that a worker met.
 
     """
-    context: Any = session.sparkContext
     found: dict[str, int] = {}
     done = rows = 0
-    for begin in range(0, len(pieces), jobs * _WAVE):
+    size = workers.jobs * _WAVE
+    for begin in range(0, len(pieces), size):
         wave = [
             replace(piece, limit=max(0, min(piece.limit, _MOST_CANDIDATES - found.get(name, 0))))
-            for piece in pieces[begin : begin + jobs * _WAVE]
+            for piece in pieces[begin : begin + size]
             for name in (piece.subject.name,)
         ]
-        for result in _run(context, task, wave, jobs):
+        for result in _run(workers, task, wave):
             found[result.table] = found.get(result.table, 0) + len(result.candidates)
             rows += result.source_rows
             yield result
@@ -58,25 +63,13 @@ def first_pass(
         show(done, rows)
 
 
-def _run(context: Any, task: VerifyTask, wave: list[Piece], jobs: int) -> list[PieceResult]:  # noqa: ANN401  pyspark's context has no types
-    # More slices than cores, so that none is idle behind a big one.
-    slices = min(len(wave), jobs * 2)
-    try:
-        results = (
-            context.parallelize(wave, slices)
-            .mapPartitions(lambda pieces: compare_pieces(task, pieces))
-            .collect()
-        )
-    except KeyboardInterrupt:
-        with suppress(Exception):
-            context.cancelAllJobs()
-        raise
-    except Exception as exc:
-        raise PgreplError(
-            "a comparing task ended without a result",
-            hint="Look into Spark's log for why.",
-        ) from exc
-    for result in results:
-        if isinstance(result, PgreplError):
-            raise result
-    return list(results)
+def _run(workers: VerifyWorkers, task: VerifyTask, wave: Sequence[Piece]) -> list[PieceResult]:
+    size = -(-len(wave) // (workers.jobs * _BATCHES))
+    batches = [Batch(task, wave[i : i + size]) for i in range(0, len(wave), size)]
+    results: list[PieceResult] = []
+    for outcome in workers.run(batches):
+        for result in [outcome] if isinstance(outcome, PgreplError) else outcome:
+            if isinstance(result, PgreplError):
+                raise result
+            results.append(result)
+    return results

@@ -13,11 +13,11 @@ from pgrepl.config import Config, SourceConfig
 from pgrepl.errors import TargetError, UsageError
 from pgrepl.migrations import migrate
 from pgrepl.queries import load_query
+from pgrepl.skipped_code import read_skipped
 from pgrepl.source_state import SourceRow, find_source, read_target_schemas
-from pgrepl.spark_background import SessionInBackground
 from pgrepl.sqlstate import translated
 from pgrepl.verify.compare import Piece, Sides, VerifyTask
-from pgrepl.verify.job import APP_NAME, first_pass
+from pgrepl.verify.job import VerifyWorkers, first_pass, start_verify_workers
 from pgrepl.verify.plan import cut, sampled
 from pgrepl.verify.position import Follower
 from pgrepl.verify.recheck import Recheck, describe
@@ -67,10 +67,10 @@ def verify_source(
         follower = Follower(sides.target, task.target, row.source_id, options.patience_s)
         run = _Run(source, options, watcher, sides, follower, row, schemas)
         subjects = run.compare_structure()
-        # What is wrong with names or servers is known by now, without a wait for Spark.
-        spark = SessionInBackground(config.spark, APP_NAME, options.jobs)
-        stack.callback(spark.stop)
-        run.compare_rows(spark, subjects)
+        # What is wrong with names or servers is known by now, without a wait for workers.
+        workers = start_verify_workers(config.spark, options.jobs)
+        stack.callback(workers.stop)
+        run.compare_rows(workers, subjects)
         run.report.seconds = time.monotonic() - begin
         return run.report
 
@@ -152,7 +152,10 @@ class _Run:
     def _structure(
         self, here: Details, there: Details
     ) -> tuple[list[StructureDifference], list[SequenceFinding]]:
-        structure = compare_structure(here, there)
+        with translated(self.sides.task.target, "cannot read what was skipped"):
+            skipped = read_skipped(self.sides.target, self.row.source_id)
+        without_index = {(i.schema_name, i.table_name) for i in skipped if i.kind == "index"}
+        structure = compare_structure(here, there, without_index)
         if self.options.tables is not None:
             return structure, []
         names = {schema: schema for schema in self.schemas}
@@ -189,13 +192,13 @@ class _Run:
 
     # --- rows ---------------------------------------------------------------------------------
 
-    def compare_rows(self, spark: SessionInBackground, subjects: Sequence[Subject]) -> None:
+    def compare_rows(self, workers: VerifyWorkers, subjects: Sequence[Subject]) -> None:
         """Compare the tables range by range, and single rows where ranges differ."""
         self.sides.task = replace(self.sides.task, digest=self._digest())
         self.watcher.begin("ranges")
         pieces = [piece for subject in subjects for piece in self._pieces(subject)]
         self.watcher.begin("rows")
-        self._compare_pieces(spark, pieces)
+        self._compare_pieces(workers, pieces)
 
     def _digest(self) -> Digest:
         with translated(self.sides.task.source, "cannot try its hash"):
@@ -212,13 +215,13 @@ class _Run:
         table.piece_count, table.compared_count = len(pieces), len(chosen)
         return chosen
 
-    def _compare_pieces(self, spark: SessionInBackground, pieces: Sequence[Piece]) -> None:
+    def _compare_pieces(self, workers: VerifyWorkers, pieces: Sequence[Piece]) -> None:
         settlements: dict[Subject, Settlement] = {}
         pending = list(pieces)
         for number in range(_MOST_PASSES):
             if not pending or self.report.error is not None:
                 break
-            found = self._pass(spark, pending, is_first=number == 0)
+            found = self._pass(workers, pending, is_first=number == 0)
             cut_short = []
             for piece, (candidates, is_cut) in zip(pending, found, strict=True):
                 settlement = settlements.setdefault(piece.subject, Settlement(()))
@@ -245,14 +248,14 @@ class _Run:
             )
 
     def _pass(
-        self, spark: SessionInBackground, pieces: Sequence[Piece], *, is_first: bool
+        self, workers: VerifyWorkers, pieces: Sequence[Piece], *, is_first: bool
     ) -> list[tuple[Sequence[Item], bool]]:
         def show(done: int, rows: int) -> None:
             self.watcher.show(done, len(pieces), rows)
 
         tables = {table.name: table for table in self.report.tables}
         found: list[tuple[Sequence[Item], bool]] = []
-        for result in first_pass(spark.session(), self.sides.task, pieces, spark.jobs, show):
+        for result in first_pass(workers, self.sides.task, pieces, show):
             if is_first:
                 tables[result.table].source_rows += result.source_rows
                 tables[result.table].target_rows += result.target_rows

@@ -77,7 +77,7 @@ def test_worker_that_dies_is_an_error_and_the_next_run_goes_on(config, source, t
         env={"PGREPL_FAILPOINT": "basebackup.part_copied:kill"},
     )
     assert failed.returncode == 1
-    assert "a copying task ended without a result" in failed.stderr
+    assert "a worker process ended without a result" in failed.stderr
     assert copy(target, source).outcome == "resumed"
     assert checksums(target, f"{source.name}_app") == checksums(source, "app")
 

@@ -65,6 +65,9 @@ def test_source_is_copied_by_executors_of_a_cluster(cluster, source, target, tmp
     done = run_pgrepl("basebackup", source.name, "--config", config)
     assert done.returncode == 0, done.stderr
     assert checksums(target, f"{source.name}_app") == checksums(source, "app")
+    target.execute(f"delete from {source.name}_app.history")
+    done = run_pgrepl("verify", source.name, "--config", config, "--wait", "0", "--json")
+    assert "history" in done.stdout, done.stderr
 
 
 def test_doctor_sees_that_the_executors_have_what_they_need(cluster):

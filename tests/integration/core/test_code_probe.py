@@ -43,7 +43,9 @@ def probe(target) -> Iterator[Probe]:
     target.execute(TARGET)
     with connect(target.endpoint(Side.TARGET), "test") as connection:
         judge = CodeJudge(connection, ["shop_app"])
-        with judge.at(read_place(connection, "shop_app", "t")) as probe:
+        place = read_place(connection, "shop_app", "t")
+        assert place is not None
+        with judge.at(place) as probe:
             yield probe
     assert target.value("select count(*) from public.victims") == 0
     assert target.value("select count(*) from pg_class where relname = 't'") == 1

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-FOLDERS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
     "setuptools"
 ]["package-dir"]
+# A folder inside another belongs to its layer.
+FOLDERS = {package: folder.partition("/")[0] for package, folder in PACKAGES.items()}
 STAGES = {
     "basebackup",
     "ddl_capture",
@@ -33,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "demo": {"throwaway"},
     "cli": STAGES | {"demo", "throwaway"},
 }
-MODULES = sorted(path for folder in FOLDERS.values() for path in (ROOT / folder).glob("**/*.py"))
+MODULES = sorted(path for folder in PACKAGES.values() for path in (ROOT / folder).glob("*.py"))
 
 
 def imported_folders(source: str) -> set[str]:
@@ -44,9 +46,9 @@ def imported_folders(source: str) -> set[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    packages = {FOLDERS[name] for name in names if name in FOLDERS and name != "pgrepl"}
-    parents = {FOLDERS.get(name.rpartition(".")[0]) for name in names}
-    return (packages | (parents - {None})) - {"core"}
+    packages = {FOLDERS[name] for name in names if name in FOLDERS}
+    parents = {name.rpartition(".")[0] for name in names}
+    return (packages | {FOLDERS[name] for name in parents if name in FOLDERS}) - {"core"}
 
 
 def test_every_folder_has_its_place_in_the_layers():
@@ -65,6 +67,7 @@ def test_forbidden_import_would_be_noticed():
     assert imported_folders("def f():\n    import pgrepl.replayer.plan") == {"replayer"}
     assert imported_folders("from pgrepl import cli") == {"cli"}
     assert imported_folders("from pgrepl.errors import PgreplError") == set()
+    assert imported_folders("from pgrepl.parallel import workers") == set()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
