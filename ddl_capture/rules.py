@@ -14,18 +14,15 @@ from dataclasses import dataclass
 
 from postgast import pg_query_pb2
 
+from pgrepl.config import CODE_KINDS
 from pgrepl.ddl_capture.tags import statement_of
 from pgrepl.syntax import Tree
 
-__all__ = ["CODE_KINDS", "Included", "RefusedError", "left_out", "refine"]
+__all__ = ["Included", "RefusedError", "left_out", "refine"]
 
 _OBJECT = pg_query_pb2.ObjectType
 _AT = pg_query_pb2.AlterTableType
 _CON = pg_query_pb2.ConstrType
-
-
-#: Of what ``[ddl] include`` may name: code, which comes only from sources that are trusted.
-CODE_KINDS = frozenset({"functions", "policies", "triggers"})
 
 
 class RefusedError(ValueError):

@@ -28,6 +28,11 @@ _DROPPED: Mapping[str, tuple[tuple[str, ...], int]] = {
     "table column": (_COLUMNS, 2),
     "table constraint": (_CONSTRAINTS, 2),
 }
+#: What was dropped with all that was skipped of it.
+_WHOLE: Mapping[str, tuple[str, ...]] = {
+    "type": ("domain check", "domain default", "range type"),
+    "view": ("view",),
+}
 
 
 def read_skipped_of(
@@ -59,6 +64,12 @@ def forget_dropped(
 ) -> None:
     """Forget what was skipped and does not exist on the source any more."""
     for item in dropped:
+        if item.type in _WHOLE and len(item.names) > 1:
+            connection.execute(
+                "delete from replication.skipped_code where source_id = %s and kind = any (%s)"
+                " and schema_name = %s and table_name = %s",
+                (source_id, list(_WHOLE[item.type]), *item.names[:2]),
+            )
         kinds, before = _DROPPED.get(item.type, ((), 0))
         if not kinds or len(item.names) <= before:
             continue

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl.config import CODE_KINDS
 from pgrepl.ddl_capture.naming import ConfinedMap
-from pgrepl.ddl_capture.rules import CODE_KINDS, Included, RefusedError, left_out, refine
+from pgrepl.ddl_capture.rules import Included, RefusedError, left_out, refine
 from pgrepl.remap import RemapError, remap
 from pgrepl.syntax import parse, to_sql
 
