@@ -104,7 +104,8 @@ def _from_alter(statement: Tree, is_allowed: Judge) -> bool:
     table = statement.relation
     for node in statement.cmds:
         command = node.alter_table_cmd
-        if command.subtype in _COMMANDS:
+        is_attribute = statement.objtype == _OBJECT.OBJECT_TYPE
+        if command.subtype in _COMMANDS and not is_attribute:
             _COMMANDS[command.subtype](command, table, is_allowed)
     _keep(
         statement.cmds,

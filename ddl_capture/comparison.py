@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from psycopg.sql import SQL, Identifier
+
 from pgrepl.ddl_capture.execution import Execution
 from pgrepl.ddl_capture.expectation import find_absent, find_code, without
 from pgrepl.ddl_capture.skipped import forget_others, read_skipped_of
-from pgrepl.ddl_capture.structure import TableName, compare_tables, mapped_name
+from pgrepl.ddl_capture.structure import (
+    TableName,
+    compare_tables,
+    find_misnamed,
+    mapped_name,
+)
 from pgrepl.ddl_capture.synthesis import create_table
 from pgrepl.ddl_capture.workspace import Workspace
 from pgrepl.skipped_code import SkippedCode, record_skipped
 
 __all__ = ["Comparison", "DifferentError"]
 
+_NAMED = frozenset({"check", "exclusion constraint", "index"})
 #: So many differences are shown; the first ones tell.
 _SHOWN = 5
 
@@ -52,7 +60,11 @@ class Comparison:
                 there.add(key)
         found = self._target.definitions(selected)
         for key, table in selected.items():
+            self._forget(table)
             expected = self._expected(table, found[key])
+            if self._rename(key, expected, found[key]):
+                found |= self._target.definitions([key])
+                expected = self._expected(table, found[key])
             differences = compare_tables(expected, found[key], names, there.__contains__)
             if differences:
                 listed = "; ".join(map(str, differences[:_SHOWN]))
@@ -72,13 +84,41 @@ class Comparison:
             for key, table in selected.items()
         )
 
+    def _forget(self, source: Mapping[str, Any]) -> None:
+        """Forget what was skipped and the source has not any more."""
+        forget_others(
+            self._target.connection,
+            self._target.source_id,
+            (source["schema"], source["name"]),
+            {item.key for item in find_code(source)},
+        )
+
+    def _rename(
+        self, key: TableName, expected: Mapping[str, Any], found: Mapping[str, Any]
+    ) -> bool:
+        """Give constraints the names that the source chose for them; whether there were any."""
+        misnamed = find_misnamed(expected, found, self._target.names)
+        between = [f"pgrepl_{number}" for number in range(len(misnamed))]
+        # One may have the name that another is to get.
+        steps = [(old, temporary) for (old, _), temporary in zip(misnamed, between, strict=True)]
+        steps += [(temporary, new) for (_, new), temporary in zip(misnamed, between, strict=True)]
+        for old, new in steps:
+            self._target.connection.execute(
+                SQL("alter table {} rename constraint {} to {}").format(
+                    Identifier(*key), Identifier(old), Identifier(new)
+                )
+            )
+        return bool(misnamed)
+
     def _expected(self, source: Mapping[str, Any], target: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the source's table without what was skipped of it, and write down what that is."""
         place = (self._target.connection, self._target.source_id)
         key = (source["schema"], source["name"])
-        forget_others(*place, key, {item.key for item in find_code(source)})
         skipped = read_skipped_of(*place, key)
-        absent = set()
+        # PostgreSQL may have given the name of what was skipped to another one on the target.
+        absent = {
+            item.key for item in find_code(source) if item.kind in _NAMED and item.key in skipped
+        }
         for item in find_absent(source, target):
             if item.key in skipped:
                 absent.add(item.key)

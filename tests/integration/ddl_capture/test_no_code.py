@@ -215,6 +215,44 @@ def test_later_ddl_goes_on_about_what_was_skipped(spied):
     assert skipped(following) == set()
 
 
+def test_names_that_postgresql_chooses_are_those_of_the_source(spied):
+    following = spied()
+    following.run(
+        "alter table app.a add check (app.im(n) > 0)",
+        "alter table app.a add check (n < 100); alter table app.a add check (n < 200)",
+        "alter table app.a drop constraint a_n_check1",
+        "create table app.b (n int check (app.im(n) > 0) check (n < 100) check (n < 200))",
+        "alter table app.b drop constraint b_n_check1, add last int",
+    )
+    assert following.pending() == []
+    assert following.target.rows(
+        "select conname::text, pg_get_constraintdef(oid) from pg_constraint where contype = 'c'"
+        " and conrelid = 'tgt_app.b'::regclass"
+    ) == [("b_n_check2", "CHECK ((n < 200))")]
+    assert following.target.rows(
+        "select conname::text from pg_constraint where contype = 'c'"
+        " and conrelid = 'tgt_app.a'::regclass"
+    ) == [("a_n_check2",)]
+
+
+def test_attributes_of_a_type_change(spied):
+    following = spied()
+    following.run(
+        "create type app.ty as (a int, b text)",
+        "alter type app.ty alter attribute a type bigint, add attribute c int",
+        "create table app.of_it of app.ty; insert into app.of_it values (1, 'x', 2)",
+    )
+    assert following.pending() == []
+    assert following.target.value("select count(*) from tgt_app.of_it") == 1
+
+
+def test_partition_key_that_is_code_stops_the_source(spied):
+    following = spied()
+    with pytest.raises(DdlStopped, match="its partition key cannot be computed on the target"):
+        following.run("create table app.p (id int) partition by list (app.im(id))")
+    assert not has_run(following)
+
+
 def test_generated_column_that_is_a_plain_one_is_copied_when_it_changes(spied):
     following = spied()
     following.run(

@@ -14,8 +14,9 @@ from pgrepl.syntax import parse, to_sql
     [
         (
             (
-                "create table t (a int default f() check (f(a)), b int generated always as (1) stored"
-                " not null, constraint c check (f()), unique (a), exclude using gist (a with =))"
+                "create table t (a int default f() check (f(a)), b int generated always as (f())"
+                " stored not null, constraint c check (f()), unique (a),"
+                " exclude using gist (a with =))"
             ),
             ["default", "check", "generated column", "check", "exclusion constraint"],
             "CREATE TABLE t (a int, b int NOT NULL, UNIQUE (a))",
