@@ -16,7 +16,7 @@ from pgrepl.basebackup.dump import Dump
 from pgrepl.basebackup.elements import Element, Key, sort_out
 from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.objects import SourceObjects
-from pgrepl.basebackup.schema_errors import CodeNeededError
+from pgrepl.basebackup.schema_errors import CodeNeededError, UnknownStatementError
 from pgrepl.basebackup.subject import Subject, statement_of, subject_of
 from pgrepl.naming import shown_name
 from pgrepl.remap_nodes import texts
@@ -26,6 +26,7 @@ from pgrepl.syntax import Tree, walk
 
 __all__ = ["Reduced", "without_code"]
 
+_AT = pg_query_pb2.AlterTableType
 _CON = pg_query_pb2.ConstrType
 _OBJECT = pg_query_pb2.ObjectType
 _CODE_STATEMENTS = frozenset(
@@ -40,6 +41,7 @@ _CODE_KINDS = frozenset(
         _OBJECT.OBJECT_TYPE,
     }
 )
+_NEVER_PRINTED = frozenset({_AT.AT_AddColumn, _AT.AT_AlterColumnType, _AT.AT_SetExpression})
 _CODE_REASON = "code of the source; only trust_code brings it"
 #: What parents and children have together or not at all.
 _FAMILY_KINDS = ("check", "generated column")
@@ -118,6 +120,8 @@ class _Reducer:
             return None
         if kind == "CommentStmt" and self._is_on_skipped(statement):
             return None
+        if kind == "AlterTableStmt":
+            _check_alter(statement)
         return sort_out(tree, self._keep)
 
     def _lacking(self, subject: Subject | None) -> str | None:
@@ -168,6 +172,16 @@ def _is_code(kind: str, statement: Tree) -> bool:
     return kind in _CODE_STATEMENTS or (kind == "DefineStmt" and statement.kind in _CODE_KINDS)
 
 
+def _check_alter(statement: Tree) -> None:
+    """Refuse what no pg_dump prints: a command behind another, or one that computes rows."""
+    commands = [node.alter_table_cmd for node in statement.cmds]
+    if len(commands) != 1 or commands[0].subtype in _NEVER_PRINTED:
+        raise UnknownStatementError(
+            f"an ALTER TABLE of {shown_name(*_name(statement.relation))} in the source's schema is"
+            " none that pg_dump prints"
+        )
+
+
 def _spread(dump: Dump, reasons: dict[Key, str]) -> None:
     """Refuse for all parents and children what is refused for one of them."""
     families = list(_families(dump.before_data))
@@ -188,6 +202,7 @@ def _families(trees: Iterable[Tree]) -> Sequence[set[TableKey]]:
         related: set[TableKey] = set()
         if kind == "CreateStmt":
             related = {_name(node.range_var) for node in statement.inh_relations}
+            _check_bound(statement, statement.partbound)
         elif kind == "AlterTableStmt":
             definition = getattr(statement.cmds[0].alter_table_cmd, "def")
             if definition.HasField("partition_cmd"):

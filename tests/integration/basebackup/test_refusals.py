@@ -37,7 +37,7 @@ def _no_spark(monkeypatch):
         def stop(self) -> None:
             pass
 
-    monkeypatch.setattr("pgrepl.basebackup.run.Crew", Never)
+    monkeypatch.setattr("pgrepl.basebackup.run.start_copy_workers", Never)
 
 
 def test_schema_that_exists_is_not_touched(source, target):

@@ -10,7 +10,7 @@ from pgrepl.basebackup.code import Reduced, without_code
 from pgrepl.basebackup.dump import Dump
 from pgrepl.basebackup.elements import Key
 from pgrepl.basebackup.objects import SourceObjects
-from pgrepl.basebackup.schema_errors import CodeNeededError
+from pgrepl.basebackup.schema_errors import CodeNeededError, UnknownStatementError
 from pgrepl.basebackup.views import Views
 from pgrepl.catalogue import SourceTable
 from pgrepl.syntax import parse, to_sql
@@ -130,3 +130,21 @@ def test_foreign_key_goes_with_the_only_index_that_it_can_refer_to():
     other = "alter table only a.t add constraint p primary key (x);"
     kept = reduced("", index + other + key, ("index", "a", "t", "i"))
     assert {item.kind for item in kept.skipped} == {"index"}
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "alter table a.t add column y xml default query_to_xml('select 1', true, true, '')",
+        "alter table a.t alter x type int using a.f(x)",
+        "alter table a.t alter x set statistics 5, add column y int default a.f(1)",
+    ],
+)
+def test_alter_table_that_no_pg_dump_prints_is_an_error(forged):
+    with pytest.raises(UnknownStatementError, match=r"ALTER TABLE of a\.t .* none that pg_dump"):
+        reduced("create table a.t (x int)", forged)
+
+
+def test_partition_made_with_computed_bounds_is_an_error():
+    with pytest.raises(CodeNeededError, match=r"the bounds of a partition of a\.c are computed"):
+        reduced("create table a.c partition of a.t for values in (a.f())")
