@@ -33,6 +33,8 @@ from pgrepl.naming import TableSelection
 from pgrepl.postgres import Connection, connect
 from pgrepl.source_state import SourceRow, find_source, read_target_schemas
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
+from pgrepl.unreadable import Unreadable, read_unreadable_tables, unreadable_error
 from pgrepl.writers import read_writers
 
 __all__ = ["ResyncOptions", "ResyncReport", "resync_tables"]
@@ -66,6 +68,8 @@ class ResyncReport:
     tables: Sequence[TableProgress]
     #: Tables that nobody has any more, the source or the target; they wait no longer.
     gone: Sequence[tuple[str, str]]
+    #: Tables that the role may not read; they stay as they are.
+    unreadable: Sequence[Unreadable] = ()
     seconds: float
 
 
@@ -99,6 +103,8 @@ def resync_tables(
             run = _Resync(config, source, options, target, row)
             tables = run.choose(origin)
             gone = run.forget_gone(origin)
+            if run.unreadable and not tables and not gone:
+                raise unreadable_error(source.endpoint, run.unreadable)
             if not tables and not gone:
                 raise UsageError(
                     f'no replicated table of source "{source.name}" matches the names given',
@@ -106,7 +112,11 @@ def resync_tables(
                 )
             if not tables:
                 return ResyncReport(
-                    source=source.name, tables=(), gone=gone, seconds=time.monotonic() - begin
+                    source=source.name,
+                    tables=(),
+                    gone=gone,
+                    unreadable=run.unreadable,
+                    seconds=time.monotonic() - begin,
                 )
             workers = start_copy_workers(config.spark, options.jobs, is_local=options.is_local)
             stack.callback(workers.stop)
@@ -132,7 +142,11 @@ def resync_tables(
             state.clear_parts(target, row.source_id, tables)
         go_on(copied)
     return ResyncReport(
-        source=source.name, tables=copied, gone=gone, seconds=time.monotonic() - begin
+        source=source.name,
+        tables=copied,
+        gone=gone,
+        unreadable=run.unreadable,
+        seconds=time.monotonic() - begin,
     )
 
 
@@ -141,7 +155,7 @@ def _checked(source: SourceConfig, row: SourceRow | None) -> SourceRow:
         state_of = "was never copied" if row is None else f'is in state "{row.state}"'
         raise TargetError(
             f'source "{source.name}" {state_of}, so no table of it can be copied again',
-            hint=f"Run: pgrepl basebackup {source.name}",
+            hint=f"Run: {command('basebackup', source.name)}",
         )
     return row
 
@@ -161,6 +175,8 @@ class _Resync:
         self._target = target
         self._row = row
         self.schemas = read_target_schemas(target, row.source_id)
+        #: Tables asked for that the role may not read: they keep nobody from copying the others.
+        self.unreadable: Sequence[Unreadable] = ()
 
     def choose(self, origin: Connection) -> Sequence[SourceTable]:
         """Return the tables asked for, if their copies can take their rows."""
@@ -176,6 +192,11 @@ class _Resync:
                     wanted.matches(*table.key) or wanted.matches(table.root_schema, table.root_name)
                 )
             ]
+            closed = {
+                item.key: item for item in read_unreadable_tables(origin, self._source.selection)
+            }
+        self.unreadable = [closed[table.key] for table in tables if table.key in closed]
+        tables = [table for table in tables if table.key not in closed]
         self.check_columns(origin, tables)
         return tables
 
@@ -239,7 +260,7 @@ class _Resync:
             raise TargetError(
                 f"{self._endpoint}: there is no copy of {table} that could be copied again",
                 hint="Only tables that were copied once can be; copy the source again with"
-                f" pgrepl basebackup {self._source.name} --restart.",
+                f" {command('basebackup', self._source.name, '--restart')}.",
             )
         if not is_copy_of(columns, read_columns(self._target, copy[0])):
             raise TargetError(

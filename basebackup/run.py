@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 
 import psycopg
+from psycopg.sql import Literal
 
 from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.basebackup import finish, state
@@ -36,6 +37,7 @@ from pgrepl.errors import PgreplError, SourceError
 from pgrepl.failpoint import reach
 from pgrepl.identity import Identity, identify
 from pgrepl.migrations import migrate
+from pgrepl.ownership import check_owner, ensure_owner, hand_over, owns
 from pgrepl.postgres import Connection, connect
 from pgrepl.programs import find_client
 from pgrepl.slot import drop_slot
@@ -122,8 +124,8 @@ class _Run:
             raise SourceError(
                 f'{self.source.endpoint}: slot "{self.source.slot}" exists, but this target'
                 " did not make it",
-                hint="If no other target uses it, run there: SELECT"
-                f" pg_drop_replication_slot('{self.source.slot}'). Else set another slot name.",
+                hint="If no other target uses it, run there: SELECT pg_drop_replication_slot("
+                f"{Literal(self.source.slot).as_string()}). Else set another slot name.",
             )
         return add_source(
             self.target,
@@ -165,6 +167,7 @@ class _Run:
             find_client("pg_dump", keeper.connection.info.server_version // 10000)
             preview = prepare(keeper.connection, self.source, self.options)
             check_target(self.target, self.config.target.endpoint, preview)
+            check_owner(self.target, self.config.target.endpoint, self.source.owner_role)
             keeper.lock(preview.objects.tables, self.options.lock_timeout_s)
 
     def _make_slot(self, source_id: int) -> Keeper:
@@ -206,8 +209,17 @@ class _Run:
             snapshot=keeper.snapshot if keeper is not None else None,
             target=TargetSide(endpoint, self.target, extensions),
         )
+        owner = ensure_owner(self.target, endpoint, self.source.owner_role)
+        if owner is None:
+            logger.warning(
+                "no role of its own owns the schemas of the source; pgrepl doctor says how to make"
+                " one",
+                extra={"role": self.source.owner_role},
+            )
         with translated(endpoint, "cannot make the schema"):
-            state.make_schema(self.target, source_id, preparation.schemas, plan, tables)
+            state.make_schema(
+                self.target, source_id, preparation.schemas, plan, tables, owner=owner
+            )
         skipped = {"left_out": len(plan.left_out), "skipped": len(plan.skipped)}
         logger.info("schema made", extra={"tables": len(tables), **skipped})
         return tables
@@ -292,6 +304,11 @@ class _Run:
             finish.run_steps(endpoint, source_id, ROW_PHASES, jobs)
         self.watcher.begin("views")
         finish.run_steps(endpoint, source_id, ("view",), jobs)
+        schemas = self._schemas(source_id).values()
+        with translated(endpoint, "cannot give the schemas to their role"):
+            if owns(self.target, schemas, self.source.owner_role):
+                with self.target.transaction():
+                    hand_over(self.target, schemas, self.source.owner_role)
 
     def _set_origin(self, source_id: int, slot: str) -> None:
         """Let the receiver begin where the slot began; only then is the source streaming."""

@@ -15,6 +15,7 @@ from pgrepl.basebackup.parts import Part
 from pgrepl.basebackup.sift import Phase, SchemaPlan
 from pgrepl.basebackup.snapshot import Start
 from pgrepl.catalogue import SourceTable
+from pgrepl.ownership import hand_over
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 from pgrepl.skipped_code import forget_skipped, read_skipped, record_skipped
@@ -101,8 +102,13 @@ def make_schema(
     schemas: Mapping[str, str],
     plan: SchemaPlan,
     tables: Sequence[SourceTable],
+    *,
+    owner: str | None,
 ) -> None:
-    """Make the schemas and everything in them, and record what was made, in one transaction."""
+    """Make the schemas and everything in them, and record what was made, in one transaction.
+
+    All of it is given to ``owner`` in the end, if there is one.
+    """
     with connection.transaction():
         for statement in _SESSION:
             connection.execute(statement)
@@ -116,6 +122,8 @@ def make_schema(
         for sql in plan.before:
             # Printed by our own parser from its own tree: as safe as a composed statement.
             connection.execute(sql.encode())
+        if owner is not None:
+            hand_over(connection, schemas.values(), owner)
         # A partitioned table has no rows of its own to copy, but it is replicated: TRUNCATE of it
         # is in the stream.
         add_tables(connection, source_id, ((*table.key, table.definition) for table in tables))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json, printable
-from pgrepl.errors import DdlError, UsageError
+from pgrepl.cli.output import print_json, print_line, print_script
+from pgrepl.errors import DdlError, TargetError, UsageError
+from pgrepl.terminal import command
 
 if TYPE_CHECKING:
-    from pgrepl.ddl_capture import CaptureStatus, DecisionKind, PendingDdl
+    from pgrepl.ddl_capture import CaptureStatus, DecisionKind, MissedDdl, PendingDdl
+    from pgrepl.ddl_capture.scripts import Statement
     from pgrepl.postgres import Connection
 
 __all__ = [
@@ -34,6 +36,9 @@ __all__ = [
 SourceArgument = Annotated[
     str, typer.Argument(metavar="SOURCE", help="Source.", autocompletion=complete_source)
 ]
+SqlOption = Annotated[
+    bool, typer.Option("--sql", help="Print the statements for a superuser; run nothing.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 NumberOption = Annotated[
     int | None,
@@ -47,9 +52,7 @@ def install(
     invocation: Invocation,
     source: SourceArgument,
     *,
-    sql: Annotated[
-        bool, typer.Option("--sql", help="Print the statements for a superuser; run nothing.")
-    ] = False,
+    sql: SqlOption = False,
     json_output: JsonOption = False,
 ) -> None:
     """Install event triggers on a source that capture its DDL, or renew them.
@@ -60,46 +63,85 @@ def install(
 
     config = invocation.load_config().source(source)
     if sql:
-        user = config.dsn.parameter("user")
-        typer.echo("begin;")
-        for statement in ddl_capture.install_script(user):
-            typer.echo(f"{statement.as_string().rstrip().rstrip(';')};\n")
-        typer.echo("commit;")
-        typer.echo(f"{ddl_capture.horizon_statement().rstrip()};")
+        _print_script(ddl_capture.install_script(config.dsn.parameter("user")))
         return
     _print_status(source, ddl_capture.install(config), json_output=json_output)
 
 
-def uninstall(invocation: Invocation, source: SourceArgument) -> None:
-    """Remove the event triggers and their log from a source."""
+def uninstall(invocation: Invocation, source: SourceArgument, *, sql: SqlOption = False) -> None:
+    """Remove the event triggers and their log from a source.
+
+    Needs a superuser on the source. Without one, --sql prints what a superuser has to run; disable
+    stops the capture at once.
+    """
     from pgrepl import ddl_capture
 
-    ddl_capture.uninstall(invocation.load_config().source(source))
-    typer.echo(f"{source}: DDL is not captured any more")
+    config = invocation.load_config().source(source)
+    if sql:
+        _print_script(ddl_capture.uninstall_script())
+        return
+    ddl_capture.uninstall(config)
+    print_line(f"{source}: DDL is not captured any more")
 
 
 def status(
     invocation: Invocation, source: SourceArgument, *, json_output: JsonOption = False
 ) -> None:
-    """Show whether a source's DDL is captured, and from which LSN on completely."""
+    """Show whether a source's DDL is captured, and from which LSN on completely.
+
+    Tables whose copy is older than that are compared with the source; exits 50 when some differ.
+    """
     from pgrepl import ddl_capture
 
-    found = ddl_capture.read_status(invocation.load_config().source(source))
-    _print_status(source, found, json_output=json_output)
+    config = invocation.load_config()
+    found = ddl_capture.read_status(config.source(source))
+    missed: MissedDdl | None = None
+    error: TargetError | None = None
+    try:
+        missed = ddl_capture.find_missed(config, config.source(source), found)
+    except TargetError as exc:
+        error = exc
+    if json_output:
+        compared = None if missed is None else asdict(missed)
+        print_json({"source": source, **asdict(found), "missed": compared})
+    else:
+        _print_status(source, found, json_output=False)
+        _print_missed(source, missed, error)
+    if missed is not None and missed.differences and not missed.is_behind:
+        raise DdlError(
+            f'source "{source}": tables changed while their DDL was not captured',
+            hint="Make the same changes on the target; a new table comes with pgrepl resync.",
+        )
 
 
 def enable(
-    invocation: Invocation, source: SourceArgument, *, json_output: JsonOption = False
+    invocation: Invocation,
+    source: SourceArgument,
+    *,
+    sql: SqlOption = False,
+    json_output: JsonOption = False,
 ) -> None:
-    """Switch the capture on again."""
-    _switch(invocation, source, is_on=True, json_output=json_output)
+    """Switch the capture on again.
+
+    The role that runs pgrepl may do it; for an older capture --sql prints what a superuser has to
+    run.
+    """
+    _switch(invocation, source, is_on=True, sql=sql, json_output=json_output)
 
 
 def disable(
-    invocation: Invocation, source: SourceArgument, *, json_output: JsonOption = False
+    invocation: Invocation,
+    source: SourceArgument,
+    *,
+    sql: SqlOption = False,
+    json_output: JsonOption = False,
 ) -> None:
-    """Switch the capture off at once. DDL that runs meanwhile does not reach the target."""
-    _switch(invocation, source, is_on=False, json_output=json_output)
+    """Switch the capture off at once. DDL that runs meanwhile does not reach the target.
+
+    The role that runs pgrepl may do it; for an older capture --sql prints what a superuser has to
+    run.
+    """
+    _switch(invocation, source, is_on=False, sql=sql, json_output=json_output)
 
 
 def pending(
@@ -128,7 +170,7 @@ def pending(
     for item in () if json_output else found:
         _print_pending(item)
     if not found and not json_output:
-        typer.echo("no DDL waits")
+        print_line("no DDL waits")
     waiting = [item for item in found if item.decision is None]
     if waiting:
         names = " ".join(sorted({item.source for item in waiting}))
@@ -159,7 +201,7 @@ def retry(
     if waiting.remapped is None:
         raise UsageError(
             f'source "{source}": the statement was not remapped',
-            hint=f"Write one that can run on the target: pgrepl ddl edit {source}",
+            hint=f"Write one that can run on the target: {command('ddl', 'edit', source)}",
         )
     _decide(invocation, source, "edit", waiting.log_id, waiting.remapped)
 
@@ -184,7 +226,7 @@ def edit(
     if (sql is None) == (file is None):
         raise UsageError(
             "the statement comes from --sql or from --file",
-            hint=f"pgrepl ddl pending {source} shows the one to begin with.",
+            hint=f"{command('ddl', 'pending', source)} shows the one to start with.",
         )
     text = sql
     if file is not None:
@@ -199,11 +241,26 @@ def skip(invocation: Invocation, source: SourceArgument, *, number: NumberOption
     _decide(invocation, source, "skip", number)
 
 
-def _switch(invocation: Invocation, source: str, *, is_on: bool, json_output: bool) -> None:
+def _switch(
+    invocation: Invocation, source: str, *, is_on: bool, sql: bool, json_output: bool
+) -> None:
     from pgrepl import ddl_capture
 
-    found = ddl_capture.switch(invocation.load_config().source(source), is_on=is_on)
+    config = invocation.load_config().source(source)
+    if sql:
+        _print_script(ddl_capture.switch_script(is_on=is_on))
+        return
+    found = ddl_capture.switch(config, is_on=is_on)
     _print_status(source, found, json_output=json_output)
+
+
+def _print_script(script: Sequence[Sequence[Statement]]) -> None:
+    """Print statements, those of one transaction together."""
+    for statements in script:
+        print_script("begin;\n")
+        for statement in statements:
+            print_script(f"{statement.as_string().rstrip().rstrip(';')};\n\n")
+        print_script("commit;\n")
 
 
 @contextmanager
@@ -239,7 +296,7 @@ def _decide(
     with _target(invocation) as connection:
         found = ddl_capture.decide(connection, source, kind, log_id=number, edited=edited)
     words = {"retry": "is tried again", "edit": "is replaced", "skip": "is left out"}
-    typer.echo(f"{source}: {found.tag} at {found.commit_lsn} {words[kind]} when replay comes to it")
+    print_line(f"{source}: {found.tag} at {found.commit_lsn} {words[kind]} when replay comes to it")
 
 
 def _print_status(source: str, found: CaptureStatus, *, json_output: bool) -> None:
@@ -252,24 +309,42 @@ def _print_status(source: str, found: CaptureStatus, *, json_output: bool) -> No
         "disabled": "the capture of DDL is switched off; pgrepl ddl enable switches it on",
     }
     if found.state in lines:
-        typer.echo(f"{source}: {lines[found.state]}")
+        print_line(f"{source}: {lines[found.state]}")
     elif found.complete_lsn is None:
-        typer.echo(
+        print_line(
             f"{source}: DDL is captured, but not yet completely:"
             " a transaction from before the triggers still runs"
         )
     else:
-        typer.echo(f"{source}: DDL is captured, completely from {found.complete_lsn} on")
+        print_line(f"{source}: DDL is captured, completely from {found.complete_lsn} on")
+    if found.off_lsn is not None:
+        print_line(f"{source}: it was switched off at {found.off_lsn}, {found.off_at}")
+    if found.is_outdated:
+        print_line(f"{source}: an older version installed it; renew it with pgrepl ddl install")
+
+
+def _print_missed(source: str, missed: MissedDdl | None, error: TargetError | None) -> None:
+    if error is not None:
+        print_line(f"{source}: not compared with the target: {error.message}")
+    if missed is None:
+        return
+    if not missed.differences:
+        print_line(f"{source}: {missed.table_count} tables copied before that are as on the target")
+        return
+    if missed.is_behind:
+        print_line(f"{source}: captured DDL is not applied yet; look again when replay has come by")
+    for line in missed.differences:
+        print_line(f"  {line}")
 
 
 def _print_pending(item: PendingDdl) -> None:
-    typer.echo(
-        f"{item.source}: {item.tag} by {printable(item.role)}, number {item.log_id},"
+    print_line(
+        f"{item.source}: {item.tag} by {item.role}, number {item.log_id},"
         f" committed at {item.commit_lsn}, {item.commit_at}"
     )
-    typer.echo(f"  error:    {printable(item.error)}")
-    typer.echo(f"  original: {printable(item.original or 'unknown')}")
-    typer.echo(f"  remapped: {printable(item.remapped or 'not remapped')}")
+    print_line(f"  error:    {item.error}")
+    print_line(f"  original: {item.original or 'unknown'}")
+    print_line(f"  remapped: {item.remapped or 'not remapped'}")
     if item.decision is not None:
-        by = printable(item.decided_by or "")
-        typer.echo(f"  decision: {item.decision} by {by}; waits for pgrepl replay")
+        by = item.decided_by or ""
+        print_line(f"  decision: {item.decision} by {by}; waits for pgrepl replay")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json, printable
+from pgrepl.cli.output import ask, print_json, print_line, print_script
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,25 +34,65 @@ def drop(
             "--source-is-gone", help="Ask nothing of the source, and forget that it has a slot."
         ),
     ] = False,
+    sql: Annotated[
+        bool,
+        typer.Option(
+            "--sql",
+            help="Print what a superuser of the source has to run because its role may not.",
+        ),
+    ] = False,
+    dsn: Annotated[
+        str | None,
+        typer.Option(
+            "--dsn",
+            metavar="DSN",
+            help="The way to a source that pgrepl.toml does not have any more.",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Remove everything that pgrepl made for a source, on both sides.
 
     The copied tables stay, unless --with-data is given. Exits 20 when the source could not be
-    cleared, 30 when it was the target: the same command, run later, does the rest.
+    cleared, 30 when it was the target: the same command, run later, does the rest. The event
+    triggers take a superuser to remove; without one they are switched off, and --sql prints what
+    removes them. A source that pgrepl.toml does not have any more is removed from the target; its
+    own side needs --dsn.
     """
-    from pgrepl.drop import DropReport, drop_source, survey_source
+    from pgrepl.drop import (
+        DropReport,
+        drop_source,
+        find_unconfigured,
+        privileged_script,
+        survey_source,
+    )
 
     config = invocation.load_config()
-    chosen = config.source(source)
+    if source in config.sources and dsn is not None:
+        raise UsageError(
+            f'--dsn: {config.path} has the DSN of source "{source}"', hint="Run it without --dsn."
+        )
+    has_dsn = source in config.sources or dsn is not None
+    chosen = config.sources.get(source) or find_unconfigured(config, source, dsn)
+    if sql and not has_dsn:
+        raise UsageError(
+            f'--sql: {config.path} has no DSN of source "{source}"', hint="Give it with --dsn."
+        )
+    if sql:
+        for statements in privileged_script(config, chosen):
+            text = ";\n".join(statement.as_string() for statement in statements)
+            print_script(f"begin;\n{text};\ncommit;\n")
+        return
     if not yes:
-        survey = survey_source(config, chosen, is_source_gone=source_is_gone)
+        survey = survey_source(config, chosen, is_source_gone=source_is_gone, has_dsn=has_dsn)
         if survey.is_empty:
             _print(DropReport(source, list(survey.items)), json_output)
             return
         _ask(survey, with_data)
-    report = drop_source(config, chosen, with_data=with_data, is_source_gone=source_is_gone)
+    report = drop_source(
+        config, chosen, with_data=with_data, is_source_gone=source_is_gone, has_dsn=has_dsn
+    )
     _print(report, json_output)
     if report.errors:
         invocation.fail(report.errors[0])
@@ -64,14 +104,14 @@ def _ask(survey: Survey, with_data: bool) -> None:
             "drop asks before it removes anything, and nobody is there to answer",
             hint="Add --yes.",
         )
-    typer.echo("to be removed:", err=True)
+    print_line("to be removed:", err=True)
     for item in survey.items:
         is_copy = item.kind == "schema" and item.side.value == "target"
         if item.outcome == "found" and (with_data or not is_copy):
-            typer.echo(f"  {_line(item)}", err=True)
+            print_line(f"  {_line(item)}", err=True)
     for error in survey.errors:
-        typer.echo(f"  not reached: {printable(error.message)}", err=True)
-    typer.confirm(f"remove source {survey.source}?", abort=True, err=True)
+        print_line(f"  not reached: {error.message}", err=True)
+    ask(f"remove source {survey.source}?")
 
 
 def _print(report: DropReport, as_json: bool) -> None:
@@ -89,17 +129,17 @@ def _print(report: DropReport, as_json: bool) -> None:
         )
         return
     for item in removed:
-        typer.echo(f"removed: {_line(item)}")
+        print_line(f"removed: {_line(item)}")
     for item in kept:
-        typer.echo(f"kept: {_line(item)}: {printable(item.reason or '')}")
+        print_line(f"kept: {_line(item)}: {item.reason or ''}")
     for error in report.errors[1:]:
-        typer.echo(f"not cleared: {printable(error.message)}")
+        print_line(f"not cleared: {error.message}")
     if not removed and not report.errors:
-        typer.echo(f"nothing of source {report.source} is there")
+        print_line(f"nothing of source {report.source} is there")
 
 
 def _line(item: Item) -> str:
-    return f"{item.side.value} {item.kind} {printable(item.name)}"
+    return f"{item.side.value} {item.kind} {item.name}"
 
 
 def _as_json(items: Sequence[Item]) -> list[dict[str, Any]]:

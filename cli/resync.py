@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json
+from pgrepl.cli.output import print_json, print_line
 from pgrepl.errors import UsageError
 
 __all__ = ["resync"]
@@ -41,7 +41,8 @@ def resync(
     """Copy tables again, exactly, while streaming goes on.
 
     The tables are parked meanwhile: their changes wait, and those that the copy does not hold are
-    applied at the end. Interrupted, the same command begins anew; nothing is lost.
+    applied at the end. Interrupted, the same command begins anew; nothing is lost. Exits 20 when
+    some of them cannot be read, after the others.
     """
     from pgrepl.basebackup.resync import ResyncOptions, resync_tables
     from pgrepl.basebackup.state import TableProgress
@@ -50,6 +51,7 @@ def resync(
     from pgrepl.naming import TableSelection, shown_name
     from pgrepl.replayer.session import open_session
     from pgrepl.replayer.settings import ReplaySettings
+    from pgrepl.unreadable import unreadable_error
 
     config = invocation.load_config()
     chosen = config.source(source)
@@ -80,12 +82,17 @@ def resync(
         ]
         gone = [shown_name(*key) for key in report.gone]
         seconds = round(report.seconds, 2)
-        print_json({"source": source, "tables": rows, "gone": gone, "seconds": seconds})
-        return
-    for key in report.gone:
-        typer.echo(f"gone: {shown_name(*key)}: neither the source nor the target has it any more")
-    for key, table in zip(keys, report.tables, strict=True):
-        typer.echo(
-            f"copied: {shown_name(*key)}: {table.row_count:,} rows,"
-            f" then {applied[key]:,} changes that waited"
-        )
+        closed = [shown_name(*item.key) for item in report.unreadable]
+        document = {"source": source, "tables": rows, "gone": gone, "unreadable": closed}
+        print_json({**document, "seconds": seconds})
+    else:
+        for key in report.gone:
+            name = shown_name(*key)
+            print_line(f"gone: {name}: neither the source nor the target has it any more")
+        for key, table in zip(keys, report.tables, strict=True):
+            print_line(
+                f"copied: {shown_name(*key)}: {table.row_count:,} rows,"
+                f" then {applied[key]:,} changes that waited"
+            )
+    if report.unreadable:
+        raise unreadable_error(chosen.endpoint, report.unreadable)

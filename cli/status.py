@@ -50,7 +50,8 @@ def status(
 ) -> None:
     """Show how every source fares: positions, lag, slot, spool, shards, and what needs a hand.
 
-    Reads only, without Spark, and answers also while a source is down. Exits 0 when all is well;
+    Reads only, without Spark, and answers also while a source is down. Sources that only the target
+    knows are shown too: nobody reads from their slots. Exits 0 when all is well;
     else 30 for the target, 20 for a source or its slot, 40 for the spool, 50 for parked tables,
     tables that need a resync and pending DDL, 70 for a lag over --max-lag; the worst in this order.
     """
@@ -58,12 +59,19 @@ def status(
     from pgrepl.status import read_status
 
     config = invocation.load_config()
-    names = sources or list(config.sources)
-    chosen = [config.source(name) for name in dict.fromkeys(names)]
+    names = list(dict.fromkeys(sources or config.sources))
+    chosen = [config.sources[name] for name in names if name in config.sources]
+    # A name that the target does not know either is a mistake.
+    others = [name for name in names if name not in config.sources]
     allowed = _parse_max_lag(max_lag)
 
     def read() -> Status:
-        return read_status(config, chosen, allowed)
+        found = read_status(config, chosen, allowed, others=others if sources else "all")
+        known = {source.name for source in found.sources}
+        for name in others:
+            if name not in known:
+                config.source(name)
+        return found
 
     with make_printer(is_json=json_output, is_watching=watch) as printer:
         if watch:

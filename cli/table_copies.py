@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from pgrepl.replayer.parked import find_parked, retry_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync_due import clear_due, read_due
+from pgrepl.unreadable import unreadable_error
 
 if TYPE_CHECKING:
     from pgrepl.config import Config
@@ -70,8 +71,11 @@ class TableCopies:
 
     def copy(
         self, source: str, tables: Sequence[tuple[str, str]], pause: Callable[[float], None]
-    ) -> None:
-        """Copy tables and apply what waited; ``pause`` sleeps, or raises to break it off."""
+    ) -> Mapping[tuple[str, str], PgreplError]:
+        """Copy tables and apply what waited; ``pause`` sleeps, or raises to break it off.
+
+        Returns those that nobody may read, each with why.
+        """
         options = ResyncOptions(
             tables=TableSelection.of(exact_pattern(*table) for table in tables),
             jobs=_JOBS,
@@ -80,13 +84,15 @@ class TableCopies:
             is_local=True,
             pause=pause,
         )
-        resync_tables(
+        config = self.config.source(source)
+        report = resync_tables(
             self.config,
-            self.config.source(source),
+            config,
             options,
             _Watcher(pause),
             lambda copied: self._apply(source, [(t.schema_name, t.table_name) for t in copied]),
         )
+        return {item.key: unreadable_error(config.endpoint, [item]) for item in report.unreadable}
 
     def go_on(self, source: str, tables: Sequence[tuple[str, str]]) -> None:
         """Apply what waited for tables that are copied already."""

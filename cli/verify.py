@@ -54,9 +54,10 @@ def verify(
     """Compare sources with their copies: structure, sequences, and row for row by checksums.
 
     Replication may go on meanwhile: what differs is read again when the target has passed that
-    position. Exits 60 when there are differences; changes nothing.
+    position. Exits 60 when there are differences, or tables that cannot be read; changes nothing.
     """
     from pgrepl.cli.verify_output import make_watcher, print_reports
+    from pgrepl.unreadable import named, open_them
     from pgrepl.verify import VerifyOptions, verify_source
 
     config = invocation.load_config()
@@ -80,6 +81,11 @@ def verify(
             hint="Tables that differ are copied again by pgrepl resync SOURCE TABLE.",
         )
     for report in reports:
+        if report.unreadable:
+            raise VerifyDifference(
+                f'source "{report.source}": could not be compared: {named(report.unreadable)}',
+                hint=open_them(report.source, report.unreadable),
+            )
         if report.error is not None:
             raise report.error
 

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from pgrepl.cli.output import print_json, printable
+from pgrepl.cli.output import make_console, print_json, print_line
+from pgrepl.naming import shown_name
 from pgrepl.verify import RowDifference, TableReport, VerifyReport, Watcher
 
 if TYPE_CHECKING:
@@ -78,11 +77,10 @@ def make_watcher(source: str) -> Iterator[Watcher]:
     if not sys.stderr.isatty():
         yield LogWatcher(source)
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=make_console(stderr=True), transient=True) as progress:
         yield BarWatcher(progress, source)
 
 
@@ -97,6 +95,7 @@ def print_reports(reports: Sequence[VerifyReport], as_json: bool) -> None:
 
 def _as_json(report: VerifyReport) -> dict[str, Any]:
     found = asdict(report)
+    found["unreadable"] = [shown_name(*item.key) for item in report.unreadable]
     found["error"] = report.error and report.error.message
     found["seconds"] = round(report.seconds, 2)
     found["has_differences"] = report.has_differences
@@ -117,6 +116,9 @@ def _print(report: VerifyReport) -> None:
         )
     for table in report.tables:
         _print_table(table)
+    for item in report.unreadable:
+        if item.is_sequence:
+            _line(f"note: {shown_name(*item.key)}: value not compared: {item.reason}")
     rows = sum(table.source_rows for table in report.tables)
     count = sum(len(table.differences) for table in report.tables)
     more = any(table.has_more for table in report.tables)
@@ -126,6 +128,7 @@ def _print(report: VerifyReport) -> None:
         f" {report.seconds:.1f} s: {'at least ' * more}{count} rows differ"
         + f", {len(report.structure)} differences of structure" * bool(report.structure)
         + f", {unsettled} rows not settled" * bool(unsettled)
+        + f", {len(report.unreadable)} tables or sequences not readable" * bool(report.unreadable)
     )
 
 
@@ -158,4 +161,4 @@ def _row(row: Mapping[str, str | None]) -> str:
 
 
 def _line(text: str) -> None:
-    typer.echo(printable(text))
+    print_line(text)

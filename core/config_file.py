@@ -201,6 +201,13 @@ def _read_sources(section: Section) -> Mapping[str, SourceConfig]:
     return MappingProxyType(sources)
 
 
+def _read_owner(section: Section) -> str:
+    owner = section.text("owner", default="")
+    if len(owner.encode()) > IDENTIFIER_BYTES or "\0" in owner:
+        section.problem("owner", f"a role's name has at most {IDENTIFIER_BYTES} bytes")
+    return owner
+
+
 def _read_source(name: str, section: Section) -> SourceConfig:
     slot = section.text("slot", default=f"pgrepl_{name}")
     if not _SLOT_NAME.fullmatch(slot):
@@ -213,6 +220,7 @@ def _read_source(name: str, section: Section) -> SourceConfig:
         name=name,
         dsn=_read_dsn(section),
         slot=slot,
+        owner=_read_owner(section),
         schema=section.convert(
             "schema",
             section.text("schema", default="{db}_{schema}"),

@@ -12,7 +12,7 @@ from pgrepl.postgres import Connection
 
 __all__ = ["Stage", "clear", "record"]
 
-Stage = Literal["receive", "replay"]
+Stage = Literal["drop", "receive", "replay"]
 
 
 def record(connection: Connection, stage: Stage, source_id: int, error: PgreplError) -> None:

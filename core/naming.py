@@ -6,6 +6,7 @@ of characters, and a backslash before ``.``, ``*`` or ``\`` takes it literally, 
 
 from __future__ import annotations
 
+import hashlib
 import re
 import string
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ __all__ = [
     "TableSelection",
     "assign_target_schemas",
     "check_target_schema",
+    "default_owner",
     "exact_pattern",
     "is_system_schema",
     "shown_name",
@@ -26,6 +28,9 @@ __all__ = [
 
 #: NAMEDATALEN - 1: PostgreSQL silently cuts longer names.
 IDENTIFIER_BYTES = 63
+
+#: So much of a hash stands for what a name over the limit loses.
+_HASH_DIGITS = 8
 
 #: Schemas that belong to pgrepl or to PostgreSQL on every target.
 RESERVED_SCHEMAS = frozenset({"replication", "information_schema", "public"})
@@ -53,6 +58,20 @@ def shown_name(*names: str) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def default_owner(source: str) -> str:
+    """Return the name of a source's role, whatever its length.
+
+    >>> default_owner("shop")
+    'pgrepl_shop'
+    """
+    name = f"pgrepl_{source}"
+    if len(name.encode()) <= IDENTIFIER_BYTES:
+        return name
+    digest = hashlib.sha256(source.encode()).hexdigest()[:_HASH_DIGITS]
+    kept = name.encode()[: IDENTIFIER_BYTES - _HASH_DIGITS - 1].decode(errors="ignore")
+    return f"{kept}_{digest}"
 
 
 class NameClashError(ValueError):
@@ -104,6 +123,11 @@ class TablePattern:
         """Whether the pattern takes in this table."""
         return self.takes_schema(schema) and bool(self._table.fullmatch(table))
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the pattern takes in tables of any number."""
+        return ".*" in self._table.pattern
+
     def takes_schema(self, schema: str) -> bool:
         """Whether the pattern takes in tables of this schema."""
         return bool(self._schema.fullmatch(schema))
@@ -145,6 +169,17 @@ class TableSelection:
         if any(pattern.takes_whole(schema) for pattern in self.exclude):
             return False
         return any(pattern.takes_schema(schema) for pattern in self.include)
+
+    def takes_new_tables(self, schema: str) -> bool:
+        """Whether a table made later in this schema could be replicated, whatever its name."""
+        return self.may_match(schema) and any(
+            pattern.is_open and pattern.takes_schema(schema) for pattern in self.include
+        )
+
+    @property
+    def takes_new_schemas(self) -> bool:
+        """Whether tables of a schema made later could be replicated, whatever its name."""
+        return any(pattern.is_open and pattern.schema is None for pattern in self.include)
 
     @property
     def schemas(self) -> frozenset[str] | None:

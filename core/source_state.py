@@ -109,6 +109,10 @@ def set_copying(connection: Connection, source_id: int, consistent_point: Lsn) -
         " where source_id = %s",
         (consistent_point, source_id),
     )
+    # It is there again, whatever became of its removal.
+    connection.execute(
+        "delete from replication.failure where source_id = %s and stage = 'drop'", (source_id,)
+    )
 
 
 def set_streaming(connection: Connection, source_id: int) -> None:

@@ -11,28 +11,25 @@ from pgrepl.ddl_capture.journal import (
     find_waiting,
     read_pending,
 )
-from pgrepl.ddl_capture.source import (
-    CaptureStatus,
-    horizon_statement,
-    install,
-    install_script,
-    read_status,
-    switch,
-    uninstall,
-)
+from pgrepl.ddl_capture.missed import MissedDdl, find_missed
+from pgrepl.ddl_capture.scripts import install_script, switch_script, uninstall_script
+from pgrepl.ddl_capture.source import CaptureStatus, install, read_status, switch, uninstall
 
 __all__ = [
     "Applier",
     "CaptureStatus",
     "DecisionKind",
+    "MissedDdl",
     "PendingDdl",
     "decide",
+    "find_missed",
     "find_waiting",
-    "horizon_statement",
     "install",
     "install_script",
     "read_pending",
     "read_status",
     "switch",
+    "switch_script",
     "uninstall",
+    "uninstall_script",
 ]

@@ -24,6 +24,7 @@ from pgrepl.postgres import Connection
 from pgrepl.remap import RemapError
 from pgrepl.sqlstate import translate
 from pgrepl.syntax import SqlSyntaxError
+from pgrepl.terminal import command
 
 __all__ = ["Applier"]
 
@@ -43,12 +44,14 @@ _MISSING = (
     psycopg.errors.UndefinedTable,
 )
 
+_EXTENSION = frozenset({"CREATE EXTENSION", "ALTER EXTENSION"})
+
 
 class Applier:
     """Applies captured DDL: a ``pgrepl.ddl.DdlApplier``.
 
-    Between two calls it remembers only what a command dropped and wrote anew, which the triggers
-    report before the command's end, in the same transaction.
+    Between two calls it remembers only what the triggers report before a command's end, in the same
+    transaction: what it dropped and wrote anew, and that an extension's script runs.
     """
 
     def __init__(self, config: Config) -> None:
@@ -59,6 +62,7 @@ class Applier:
         self._dropped: list[DroppedObject] = []
         self._rewrites: list[Rewrite] = []
         self._tables: list[Mapping[str, Any]] = []
+        self._script_depth = 0
 
     def apply(self, connection: Connection, event: CapturedDdl) -> None:
         """Apply one event inside the caller's open transaction.
@@ -73,6 +77,8 @@ class Applier:
         """
         row = decode_event(event.row)
         self._begin(event, row)
+        if self._is_in_script(row):
+            return
         if row.kind in ("drop", "rewrite"):
             self._dropped += row.dropped
             self._rewrites += [row.rewritten] if row.rewritten is not None else []
@@ -81,6 +87,8 @@ class Applier:
         is_filled = row.kind == "start" and row.tag in FILLED
         tables = find_filled(row, event.read_rows()) if is_filled else row.tables
         source = self._config.source(event.source.name)
+        # The row of a DROP's end says itself what it dropped.
+        self._dropped += row.dropped
         application = Application(
             Workspace(connection, source, event, row),
             Included(self._config.ddl.include, is_code_trusted=source.trust_code),
@@ -90,7 +98,7 @@ class Applier:
             _newest([*self._tables, *tables]),
         )
         if row.kind == "end":
-            self._forget()
+            self._forget_command()
         self._run(application, connection, event, row)
 
     def record_stop(self, connection: Connection, event: CapturedDdl, stopped: DdlStopped) -> None:
@@ -107,8 +115,21 @@ class Applier:
         self._place = place
         self._last_id = row.log_id
 
+    def _is_in_script(self, row: CapturedEvent) -> bool:
+        """Whether an extension's script did it, which is the extension's affair."""
+        if row.tag in _EXTENSION and row.kind == "end":
+            self._script_depth = max(0, self._script_depth - 1)
+        is_in = self._script_depth > 0
+        if row.tag in _EXTENSION and row.kind == "start":
+            self._script_depth += 1
+        return is_in
+
     def _forget(self) -> None:
         self._place = None
+        self._script_depth = 0
+        self._forget_command()
+
+    def _forget_command(self) -> None:
         self._dropped.clear()
         self._rewrites.clear()
         self._tables.clear()
@@ -153,8 +174,9 @@ class Applier:
             stopped = self._stopped(application, event, row, reason)
             if isinstance(exc, _MISSING):
                 stopped.hint = (
-                    "Make on the target what is missing there, then run pgrepl ddl retry"
-                    f" {event.source.name}; or settle it with pgrepl ddl edit or skip."
+                    "Make on the target what is missing there, then run"
+                    f" {command('ddl', 'retry', event.source.name)}; or settle it with"
+                    " pgrepl ddl edit or skip."
                 )
             raise stopped from exc
         journal.settle(connection, source_id, row.log_id)
@@ -166,8 +188,8 @@ class Applier:
         what = f"{row.tag}{_about(row)}"
         return StatementStopped(
             f'source "{name}" stopped at {event.commit_lsn} before {what}: {reason}',
-            hint=f"pgrepl ddl pending {name} shows the statement; settle it with pgrepl ddl edit,"
-            " retry or skip.",
+            hint=f"{command('ddl', 'pending', name)} shows the statement; settle it with"
+            " pgrepl ddl edit, retry or skip.",
             original=application.original,
             remapped=application.remapped,
         )

@@ -1,39 +1,37 @@
 """The capture on a source: make it, switch it, look at it, take it away.
 
 Event triggers belong to superusers. Where pgrepl's own role is none, the same statements can be
-printed and run by somebody who is.
+printed and run by somebody who is; to switch the capture it has a function.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import LiteralString
+from dataclasses import dataclass, replace
 
+import psycopg
 from psycopg.rows import class_row
-from psycopg.sql import SQL, Composed, Identifier
 
 from pgrepl.config import SourceConfig
+from pgrepl.ddl_capture.scripts import (
+    TRIGGERS,
+    Statement,
+    grants,
+    horizon_statement,
+    install_script,
+    query,
+    switch_script,
+    uninstall_script,
+)
 from pgrepl.errors import SourceError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
-from pgrepl.queries import load_query
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command, shell_word
 
-__all__ = [
-    "CaptureStatus",
-    "horizon_statement",
-    "install",
-    "install_script",
-    "read_status",
-    "switch",
-    "uninstall",
-]
+__all__ = ["CaptureStatus", "install", "read_status", "switch", "uninstall"]
 
-_PACKAGE = "pgrepl.ddl_capture"
 _STAGE = "ddl"
-_EVENTS = ("ddl_command_start", "table_rewrite", "sql_drop", "ddl_command_end")
-_TRIGGERS = tuple(f"pgrepl_{event}_{step}" for event in _EVENTS for step in (0, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +46,11 @@ class CaptureStatus:
     #: How many rows of the log are not pruned yet, and when the newest was written.
     row_count: int | None = None
     last_at: str | None = None
+    #: When it was last switched off, and where in the WAL.
+    off_at: str | None = None
+    off_lsn: Lsn | None = None
+    #: Whether an older version of pgrepl installed it.
+    is_outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,51 +63,20 @@ class _State:
     #: Whether the role may look at the tables of the capture, and note when it became complete.
     is_readable: bool
     is_writable: bool
+    #: Whether there is the function that switches it, and the role may call it.
+    has_switch: bool
+    may_switch: bool
     is_superuser: bool
 
     @property
     def word(self) -> str:
         if self.trigger_count == 0:
             return "absent"
-        if self.trigger_count < len(_TRIGGERS) or not self.has_log:
+        if self.trigger_count < len(TRIGGERS) or not self.has_log:
             return "partial"
         if self.enabled_count == 0:
             return "disabled"
-        return "enabled" if self.enabled_count == len(_TRIGGERS) else "partial"
-
-
-def install_script(reader: str | None) -> Sequence[SQL | Composed]:
-    """Return the statements that install the capture; ``reader`` may look at it afterwards."""
-    parts: list[SQL | Composed] = [
-        SQL(_query("drop_triggers")),
-        SQL("create schema if not exists pgrepl"),
-        SQL(_definition_function()),
-        SQL(_query("install")),
-    ]
-    return parts if reader is None else [*parts, *_grants(reader)]
-
-
-def _grants(reader: str) -> Sequence[Composed]:
-    role = Identifier(reader)
-    return [
-        SQL("grant usage on schema pgrepl to {}").format(role),
-        SQL("grant select on pgrepl.ddl_log to {}").format(role),
-        SQL("grant select, update on pgrepl.capture to {}").format(role),
-    ]
-
-
-def horizon_statement() -> LiteralString:
-    """Return the statement to run once the others have committed."""
-    return _query("horizon")
-
-
-def _definition_function() -> LiteralString:
-    return (
-        "create or replace function pgrepl.table_definition(rel oid) returns json language sql"
-        " stable set search_path = pg_catalog, pg_temp as $function$\n"
-        + _query("table_definition")
-        + "$function$"
-    )
+        return "enabled" if self.enabled_count == len(TRIGGERS) else "partial"
 
 
 def install(source: SourceConfig) -> CaptureStatus:
@@ -113,19 +85,12 @@ def install(source: SourceConfig) -> CaptureStatus:
     Raises
     ------
     SourceError
-        when the role may not make event triggers.
+        when the role may not make event triggers, or DDL of somebody else goes on for too long.
 
     """
     with connect(source.endpoint, _STAGE) as connection:
         _check_superuser(connection, source, "install")
-        with (
-            translated(source.endpoint, "cannot install the capture of DDL"),
-            connection.transaction(),
-        ):
-            for statement in install_script(None):
-                connection.execute(statement)
-        with translated(source.endpoint, "cannot install the capture of DDL"):
-            connection.execute(_query("horizon"))
+        _run(connection, source, "install the capture of DDL", install_script(None))
         return _read_status(connection, source)
 
 
@@ -133,35 +98,50 @@ def uninstall(source: SourceConfig) -> None:
     """Remove the capture with its log."""
     with connect(source.endpoint, _STAGE) as connection:
         _check_superuser(connection, source, "uninstall")
-        with (
-            translated(source.endpoint, "cannot remove the capture of DDL"),
-            connection.transaction(),
-        ):
-            connection.execute(_query("drop_triggers"))
-            connection.execute(_query("uninstall"))
+        _run(connection, source, "remove the capture of DDL", uninstall_script())
 
 
 def switch(source: SourceConfig, *, is_on: bool) -> CaptureStatus:
     """Enable or disable every trigger at once. What runs while they are off is not captured."""
     action = "enable" if is_on else "disable"
     with connect(source.endpoint, _STAGE) as connection:
-        _check_superuser(connection, source, action)
-        with translated(source.endpoint, f"cannot {action} the capture of DDL"):
-            if _read_state(connection).word == "absent":
-                raise SourceError(
-                    f"{source.endpoint}: no DDL is captured there",
-                    hint=f"Install it first: pgrepl ddl install {source.name}",
-                )
-            with connection.transaction():
-                for name in _TRIGGERS:
-                    connection.execute(
-                        SQL("alter event trigger {} {}").format(
-                            Identifier(name), SQL("enable always" if is_on else "disable")
-                        )
-                    )
-            if is_on:
-                connection.execute(_query("horizon"))
+        with translated(source.endpoint, "cannot read the state of the capture"):
+            state = _read_state(connection)
+        if state.word == "absent":
+            raise SourceError(
+                f"{source.endpoint}: no DDL is captured there",
+                hint=f"Install it first: {command('ddl', 'install', source.name)}",
+            )
+        if state.may_switch:
+            with translated(source.endpoint, f"cannot {action} the capture of DDL"):
+                connection.execute("select pgrepl.switch(%s)", (is_on,))
+                if is_on:
+                    connection.execute(horizon_statement())
+        else:
+            _check_superuser(connection, source, action)
+            _run(connection, source, f"{action} the capture of DDL", switch_script(is_on=is_on))
         return _read_status(connection, source)
+
+
+def _run(
+    connection: Connection,
+    source: SourceConfig,
+    action: str,
+    script: Sequence[Sequence[Statement]],
+) -> None:
+    try:
+        with translated(source.endpoint, f"cannot {action}"):
+            for statements in script:
+                with connection.transaction():
+                    for statement in statements:
+                        connection.execute(statement)
+    except SourceError as exc:
+        if isinstance(exc.__cause__, psycopg.errors.LockNotAvailable):
+            exc.hint = (
+                "A transaction that ran DDL is still open, perhaps a prepared one"
+                " (pg_stat_activity, pg_prepared_xacts); run the same command when it is over."
+            )
+        raise
 
 
 def read_status(source: SourceConfig) -> CaptureStatus:
@@ -177,19 +157,22 @@ def _read_status(connection: Connection, source: SourceConfig) -> CaptureStatus:
             return CaptureStatus(state.word)
         if not state.is_readable:
             raise _unreadable(connection, source, state.word)
-        if state.word == "enabled" and state.is_writable:
-            _note_completeness(connection)
+        if state.is_writable:
+            _note(connection, is_on=state.word == "enabled")
         row = connection.execute(
             "select installed_at::text, complete_lsn,"
             " (select count(*) from pgrepl.ddl_log),"
-            " (select max(stmt_at)::text from pgrepl.ddl_log) from pgrepl.capture"
+            " (select max(stmt_at)::text from pgrepl.ddl_log),"
+            # An older version has no such columns.
+            " to_json(c)->>'off_at', (to_json(c)->>'off_lsn')::pg_lsn from pgrepl.capture c"
         ).fetchone()
-    return CaptureStatus(state.word) if row is None else CaptureStatus(state.word, *row)
+    found = CaptureStatus(state.word) if row is None else CaptureStatus(state.word, *row)
+    return replace(found, is_outdated=not state.has_switch)
 
 
 def _unreadable(connection: Connection, source: SourceConfig, word: str) -> SourceError:
     role = connection.info.user
-    statements = "; ".join(statement.as_string() for statement in _grants(role))
+    statements = "; ".join(statement.as_string() for statement in grants(role))
     return SourceError(
         f'{source.endpoint}: the capture of DDL is {word}, but role "{role}" may not see from where'
         " on it is complete",
@@ -197,8 +180,20 @@ def _unreadable(connection: Connection, source: SourceConfig, word: str) -> Sour
     )
 
 
-def _note_completeness(connection: Connection) -> None:
-    """Write down the position once all transactions from before the triggers are over."""
+def _note(connection: Connection, *, is_on: bool) -> None:
+    """Write down what time has shown since the triggers were switched.
+
+    The position, once all transactions from before the triggers are over; or that they are off,
+    when somebody else disabled them.
+    """
+    if not is_on:
+        connection.execute(
+            "update pgrepl.capture set horizon = '18446744073709551615', complete_lsn = null"
+            " where horizon <> '18446744073709551615'"
+        )
+        return
+    # Whoever enabled them may not have come to it.
+    connection.execute(horizon_statement())
     connection.execute(
         "update pgrepl.capture set complete_lsn = pg_current_wal_insert_lsn()"
         " where complete_lsn is null and horizon <= pg_snapshot_xmin(pg_current_snapshot())"
@@ -207,7 +202,7 @@ def _note_completeness(connection: Connection) -> None:
 
 def _read_state(connection: Connection) -> _State:
     with connection.cursor(row_factory=class_row(_State)) as cursor:
-        row = cursor.execute(_query("capture_state")).fetchone()
+        row = cursor.execute(query("capture_state")).fetchone()
     if row is None:
         raise SourceError("the source's catalogue answered with nothing")
     return row
@@ -217,18 +212,9 @@ def _check_superuser(connection: Connection, source: SourceConfig, action: str) 
     with translated(source.endpoint, "cannot read the role's attributes"):
         if _read_state(connection).is_superuser:
             return
-    remedy = (
-        f"pgrepl ddl install {source.name} --sql | psql -X -v ON_ERROR_STOP=1 -U postgres"
-        f" -d {connection.info.dbname}"
-        if action == "install"
-        else f"Run pgrepl ddl {action} {source.name} with a superuser in its dsn"
-    )
     raise SourceError(
         f'{source.endpoint}: role "{connection.info.user}" is no superuser,'
         f" so it cannot {action} event triggers",
-        hint=f"Let a superuser do it: {remedy}" if action == "install" else f"{remedy}.",
+        hint=f"Let a superuser do it: {command('ddl', action, source.name, '--sql')} |"
+        f" psql -X -v ON_ERROR_STOP=1 -U postgres -d {shell_word(connection.info.dbname)}",
     )
-
-
-def _query(name: str) -> LiteralString:
-    return load_query(_PACKAGE, name)

@@ -35,6 +35,7 @@ from pgrepl.ddl_capture.target import (
     record_tables,
 )
 from pgrepl.failpoint import reach
+from pgrepl.ownership import hand_over, owns
 from pgrepl.postgres import Connection
 from pgrepl.resync_due import mark_due
 from pgrepl.source_state import read_target_schemas
@@ -148,6 +149,8 @@ class Workspace:
             sources=(old, new),
             selection=self.source.selection,
         )
+        if owns(self.connection, self.known.values(), self.source.owner_role):
+            hand_over(self.connection, self.known.values(), self.source.owner_role)
         self.made |= {(now.schema, now.name) for oid, now in after.items() if oid not in before}
 
     def _definitions(

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from pgrepl.config import Config, SourceConfig
 from pgrepl.doctor import machine
+from pgrepl.doctor.capture_checks import CaptureFacts, check_capture, read_capture
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
 from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
 from pgrepl.doctor.source_checks import (
@@ -20,6 +21,7 @@ from pgrepl.doctor.source_checks import (
     is_probe_possible,
 )
 from pgrepl.doctor.source_facts import SourceFacts, read_source
+from pgrepl.doctor.spark_checks import check_closed
 from pgrepl.doctor.table_checks import check_tables
 from pgrepl.doctor.target_checks import check_target
 from pgrepl.doctor.target_facts import TargetFacts, read_target
@@ -46,6 +48,7 @@ class _Reading:
     #: None when the source was not ready for it.
     probe: Probe | None
     writers: Sequence[Writer]
+    capture: CaptureFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,8 @@ def examine(
             here.append(probe.finding())
         elif spark:
             here.append(Finding.skipped("spark", "cannot be tried without Java"))
+        settings = probe.settings if probe is not None else None
+        here += check_closed(config.spark, settings, is_tried=spark)
     except BaseException:
         if probe is not None:
             probe.cancel()
@@ -85,7 +90,10 @@ def _examine_databases(
 ) -> tuple[list[Examination], list[Finding]]:
     """Examine sources and target; the second list is what they say about this machine."""
     # Dead servers are waited for at the same time, not one after the other.
-    target_thread = _Thread(lambda: _visit(config.target.endpoint, read_target))
+    owners = {source.name: source.owner_role for source in sources}
+    target_thread = _Thread(
+        lambda: _visit(config.target.endpoint, partial(read_target, owners=owners))
+    )
     threads = [_Thread(partial(_visit_source, source)) for source in sources]
     visits = {source.name: thread.result() for source, thread in zip(sources, threads, strict=True)}
     target = target_thread.result()
@@ -152,7 +160,8 @@ def _visit_source(source: SourceConfig) -> _Visit[_Reading]:
         facts = read_source(connection, source)
         probe = probe_plugin(connection) if is_probe_possible(facts) else None
         is_blocked = probe is not None and probe.state is PluginState.BLOCKED
-        return _Reading(facts, probe, read_writers(connection) if is_blocked else [])
+        writers = read_writers(connection) if is_blocked else []
+        return _Reading(facts, probe, writers, read_capture(connection))
 
     return _visit(source.endpoint, read)
 
@@ -195,7 +204,8 @@ def _examine_source(
     if visit.facts is not None:
         reading = visit.facts
         findings += check_server(source, reading.facts, reading.probe, reading.writers, include)
-        findings += check_tables(reading.facts)
+        findings += check_tables(reading.facts, source.selection)
+        findings.append(check_capture(source.name, reading.capture))
     return Examination(Area.SOURCE, source.name, tuple(findings), visit.psql_conninfo)
 
 
@@ -212,6 +222,7 @@ def _examine_target(
             visit.facts,
             read if len(read) == len(sources) else None,
             origins=[source.origin for source in config.sources.values()],
+            trusted=[source.name for source in config.sources.values() if source.trust_code],
             target_schemas=names,
         )
     return Examination(Area.TARGET, "target", tuple(findings), visit.psql_conninfo)

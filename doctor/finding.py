@@ -58,6 +58,14 @@ class Finding:
     remedy: Remedy | None = None
     #: Every object concerned, where the message shows only the first few.
     objects: tuple[str, ...] = ()
+    #: Whether the script for psql has the statements of this warning too: privileges to give, and
+    #: what a source must not have.
+    is_offered: bool = False
+
+    @property
+    def is_in_script(self) -> bool:
+        """Whether the script for psql tells of it."""
+        return self.status is Status.FAILURE or self.is_offered
 
     @classmethod
     def ok(cls, check: str, message: str) -> Finding:

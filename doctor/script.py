@@ -1,11 +1,12 @@
-"""The commands that mend every failure, as one script for psql."""
+"""The commands that fix every failure, and give what warnings ask for, as one script for psql."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pgrepl.doctor.finding import Examination, Finding, Status
+from pgrepl.doctor.finding import Examination, Finding
 from pgrepl.errors import ConfigError
+from pgrepl.terminal import printable
 
 __all__ = ["psql_script"]
 
@@ -16,22 +17,22 @@ _HEADER = """\
 
 
 def psql_script(examinations: Iterable[Examination]) -> str:
-    """Return a script that mends what failed; the rest is in its comments."""
+    """Return a script that fixes what failed and gives what is offered, the rest in comments."""
     parts = [line for examination in examinations for line in _section(examination)]
     return _HEADER + "\n".join(parts) + "\n" if parts else "-- Nothing to mend.\n"
 
 
 def _section(examination: Examination) -> Iterator[str]:
-    failures = [f for f in examination.findings if f.status is Status.FAILURE]
-    if not failures:
+    findings = [finding for finding in examination.findings if finding.is_in_script]
+    if not findings:
         return
     yield f"\n-- {examination.title}"
-    if any(finding.remedy and finding.remedy.sql for finding in failures):
+    if any(finding.remedy and finding.remedy.sql for finding in findings):
         # Keep the user that psql was started with; go to this server and database.
         yield f"\\connect -reuse-previous=on {_argument(examination.psql_conninfo or '')}"
         # A remedy that waits for a lock makes everybody behind it wait too.
         yield "SET lock_timeout = '10s';"
-    for finding in failures:
+    for finding in findings:
         yield from _commands(finding)
 
 
@@ -58,4 +59,4 @@ def _commands(finding: Finding) -> Iterator[str]:
 
 def _comment(text: str) -> str:
     """Keep a text within one comment, whatever a table's name holds."""
-    return "-- " + " ".join(text.splitlines())
+    return "-- " + printable(" ".join(text.splitlines()))

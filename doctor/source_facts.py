@@ -21,6 +21,7 @@ __all__ = [
     "SourceServer",
     "SourceSlot",
     "SourceTable",
+    "TableOwner",
     "read_source",
 ]
 
@@ -39,6 +40,8 @@ class SourceServer:
     system_identifier: int
     role: str
     may_replicate: bool
+    #: Whether it reads every table, those that others make from now on too.
+    reads_everything: bool
     wal_level: str
     max_slots: int
     used_slots: int
@@ -85,6 +88,18 @@ class SourceTable:
 
 
 @dataclass(frozen=True, slots=True)
+class TableOwner:
+    """A row of ``sql/source_owners.sql``: whether what the owner makes from now on can be read."""
+
+    owner: str
+    schema: str
+    opens_tables: bool
+    opens_sequences: bool
+    #: Tables and sequences in any schema, and schemas.
+    opens_schemas: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SourceSlot:
     """A row of ``sql/source_slot.sql``."""
 
@@ -108,6 +123,8 @@ class SourceFacts:
     unreadable_sequences: Sequence[tuple[str, str]]
     extensions: Sequence[str]
     slot: SourceSlot | None
+    #: Who owns the replicated tables, and where.
+    owners: Sequence[TableOwner] = ()
 
     @property
     def schemas(self) -> frozenset[str]:
@@ -126,6 +143,8 @@ def read_source(connection: Connection, source: SourceConfig) -> SourceFacts:
     oids = [table.oid for table in tables]
     with connection.cursor(row_factory=scalar_row) as cursor:
         extensions = cursor.execute(_query("source_extensions"), {"tables": oids}).fetchall()
+    with connection.cursor(row_factory=class_row(TableOwner)) as cursor:
+        owners = cursor.execute(_query("source_owners"), {"tables": oids}).fetchall()
     return SourceFacts(
         server=server,
         plugins=_read_plugin_list(connection),
@@ -133,6 +152,7 @@ def read_source(connection: Connection, source: SourceConfig) -> SourceFacts:
         unreadable_sequences=_read_closed_sequences(connection, tables),
         extensions=extensions,
         slot=slot,
+        owners=owners,
     )
 
 

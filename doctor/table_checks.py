@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from psycopg.sql import SQL, Composed, Identifier
 
 from pgrepl.doctor.finding import Finding, Remedy, Status, counted, listed
+from pgrepl.doctor.future_checks import check_future_tables
 from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceTable
-from pgrepl.naming import shown_name
+from pgrepl.naming import TableSelection, shown_name
 
 __all__ = ["check_tables"]
 
 
-def check_tables(facts: SourceFacts) -> list[Finding]:
+def check_tables(facts: SourceFacts, selection: TableSelection) -> list[Finding]:
     """Run every check of the replicated tables."""
     if facts.server.encoding == SQL_ASCII:
         return [Finding.skipped("tables", "cannot be read from a database in SQL_ASCII")]
@@ -29,6 +30,7 @@ def check_tables(facts: SourceFacts) -> list[Finding]:
     return [
         Finding.ok("tables", _extent(facts)),
         check_select_privilege(facts),
+        check_future_tables(facts, selection),
         check_row_security(facts),
         check_replica_identity(facts.tables),
         check_unlogged(facts.tables),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from psycopg.sql import SQL, Identifier, Literal
 
+from pgrepl.doctor.code_checks import check_source_code
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
+from pgrepl.doctor.owner_checks import check_schema_owners
 from pgrepl.doctor.source_checks import check_version
 from pgrepl.doctor.source_facts import SourceFacts
 from pgrepl.doctor.target_facts import TargetFacts, TargetServer
@@ -28,13 +30,14 @@ def check_target(
     sources: Mapping[str, SourceFacts] | None,
     *,
     origins: Sequence[str],
+    trusted: Collection[str],
     target_schemas: Mapping[tuple[str, str], str] | None,
 ) -> list[Finding]:
     """Run every check of the target.
 
-    ``sources`` are those that could be read, ``origins`` the names of all sources' origins, and
-    ``target_schemas`` where each (source, schema) goes; both are None where a source that was
-    asked for could not be read.
+    ``sources`` are those that could be read, ``origins`` the names of all sources' origins,
+    ``trusted`` the sources that may bring code, and ``target_schemas`` where each (source, schema)
+    goes; sources and schemas are None where a source that was asked for could not be read.
     """
     server = target.server
     if sources is None or target_schemas is None:
@@ -60,6 +63,8 @@ def check_target(
         check_target_encoding(server),
         check_origins(server, origins),
         check_replication_schema(target),
+        check_schema_owners(target),
+        *check_source_code(target, trusted),
         *about_sources,
     ]
 

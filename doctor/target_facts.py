@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg.rows import class_row, scalar_row
 
 from pgrepl.migrations import read_version
+from pgrepl.ownership import OwnerRole, hand_over_statements, read_owner
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 
-__all__ = ["TargetFacts", "TargetServer", "read_target"]
+__all__ = ["SchemaOwner", "SourceCode", "TargetFacts", "TargetServer", "read_target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,27 @@ class TargetServer:
     available_extensions: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaOwner:
+    """The role that is to own a source's schemas."""
+
+    source: str
+    role: OwnerRole
+    #: What gives to it what pgrepl's own role has in them.
+    to_hand_over: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCode:
+    """A row of ``sql/target_code.sql``: code of a source, or what calls it."""
+
+    source: str
+    kind: str
+    name: str
+    #: What takes it away.
+    statement: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFacts:
     """Everything known about the target."""
@@ -48,20 +70,51 @@ class TargetFacts:
     schema_version: int | None
     #: The schemas that pgrepl made, with the source each belongs to.
     own_schemas: dict[str, str]
+    #: Who is to own the schemas of each source of the configuration.
+    owners: Sequence[SchemaOwner] = ()
+    #: Code of those sources in their copies, in the order in which it can be removed.
+    code: Sequence[SourceCode] = ()
 
 
-def read_target(connection: Connection) -> TargetFacts:
-    """Read all facts about the target."""
+def read_target(connection: Connection, owners: Mapping[str, str]) -> TargetFacts:
+    """Read all facts about the target; ``owners`` leads from sources to the roles for them."""
     with connection.cursor(row_factory=class_row(TargetServer)) as cursor:
         (server,) = cursor.execute(load_query("pgrepl.doctor", "target_server")).fetchall()
     with connection.cursor(row_factory=scalar_row) as cursor:
         closed = cursor.execute(load_query("pgrepl.doctor", "target_functions")).fetchall()
     version = read_version(connection)
+    own_schemas = _read_own_schemas(connection) if version else {}
     return TargetFacts(
         server=server,
         closed_functions=closed,
         schema_version=version,
-        own_schemas=_read_own_schemas(connection) if version else {},
+        own_schemas=own_schemas,
+        owners=[
+            _read_owner(connection, source, role, own_schemas) for source, role in owners.items()
+        ],
+        code=_read_code(connection, own_schemas, owners),
+    )
+
+
+def _read_code(
+    connection: Connection, own_schemas: Mapping[str, str], sources: Collection[str]
+) -> Sequence[SourceCode]:
+    rows = connection.execute(
+        load_query("pgrepl.doctor", "target_code"),
+        {"schemas": [schema for schema, source in own_schemas.items() if source in sources]},
+    ).fetchall()
+    return [
+        SourceCode(own_schemas[schema], kind, name, statement)
+        for schema, kind, name, statement in rows
+    ]
+
+
+def _read_owner(
+    connection: Connection, source: str, role: str, own_schemas: Mapping[str, str]
+) -> SchemaOwner:
+    schemas = [schema for schema, name in own_schemas.items() if name == source]
+    return SchemaOwner(
+        source, read_owner(connection, role), hand_over_statements(connection, schemas, role)
     )
 
 

@@ -1,12 +1,18 @@
-"""What pgrepl made on a source: the slot, and the capture of DDL if it is installed."""
+"""What pgrepl made on a source: the slot, and the capture of DDL if it is installed.
+
+The role that runs pgrepl may drop its slot and switch the capture off; removing the capture takes a
+superuser. What cannot be done is found out before anything is touched on either side.
+"""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg import errors
 from psycopg.rows import scalar_row
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from pgrepl.drop.report import DropReport, Item, Outcome
 from pgrepl.dsn import Endpoint, Side
@@ -17,11 +23,21 @@ from pgrepl.postgres import Connection, connect
 from pgrepl.slot import PLUGIN, drop_slot
 from pgrepl.source_state import SourceRow
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 
-__all__ = ["SourceSide", "check_idle", "check_same", "clear_source", "look_at_source"]
+__all__ = [
+    "SourceSide",
+    "check_idle",
+    "check_privileges",
+    "check_same",
+    "clear_source",
+    "look_at_source",
+    "superuser_script",
+]
 
 _STAGE = "drop"
 _SCHEMA = "pgrepl"
+_LOCK_TIMEOUT = "5s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +51,18 @@ class SourceSide:
     other_slots: tuple[str, ...]
     event_triggers: tuple[str, ...]
     has_schema: bool
+    #: Whether some of the triggers are enabled.
+    is_capturing: bool
+    #: What the role may do: anything, drop slots, switch the capture off.
+    role: str
+    is_superuser: bool
+    may_replicate: bool
+    may_switch: bool
+
+    @property
+    def has_capture(self) -> bool:
+        """Whether anything of the capture is there."""
+        return bool(self.event_triggers) or self.has_schema
 
     def items(self, slot: str, *, is_ours: bool) -> list[Item]:
         """Return what would be removed, and what not."""
@@ -69,19 +97,35 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
             " where plugin = %s and database = current_database() order by 1",
             (PLUGIN,),
         ).fetchall()
-        triggers = cursor.execute(
-            "select evtname from pg_event_trigger where evtname ^@ 'pgrepl_' order by 1"
+        triggers = connection.execute(
+            "select evtname, evtenabled <> 'D' from pg_event_trigger"
+            " where evtname ^@ 'pgrepl_' order by 1"
         ).fetchall()
         has_schema = cursor.execute(
             "select exists (select from pg_namespace where nspname = %s)", (_SCHEMA,)
+        ).fetchone()
+        ((is_superuser, may_replicate),) = connection.execute(
+            "select rolsuper, rolsuper or rolreplication from pg_roles where rolname = current_user"
+        ).fetchall()
+        may_switch = cursor.execute(
+            "select exists (select from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
+            " where n.nspname = %s and p.proname = 'switch'"
+            " and has_schema_privilege(n.oid, 'usage')"
+            " and has_function_privilege(p.oid, 'execute'))",
+            (_SCHEMA,),
         ).fetchone()
     active: dict[str, int | None] = dict(slots)
     return SourceSide(
         has_slot=slot in active,
         active_pid=active.pop(slot, None),
         other_slots=tuple(active),
-        event_triggers=tuple(triggers),
+        event_triggers=tuple(name for name, _ in triggers),
         has_schema=bool(has_schema),
+        is_capturing=any(is_enabled for _, is_enabled in triggers),
+        role=connection.info.user,
+        is_superuser=bool(is_superuser),
+        may_replicate=bool(may_replicate),
+        may_switch=bool(may_switch),
     )
 
 
@@ -115,47 +159,122 @@ def check_idle(endpoint: Endpoint, side: SourceSide, slot: str) -> None:
     if side.active_pid is not None:
         raise AlreadyRunning(
             f'{endpoint}: slot "{slot}" is in use by pid {side.active_pid}',
-            hint=f"Stop pgrepl receive {endpoint.name} first; nothing was touched.",
+            hint=f"Stop {command('receive', endpoint.name)} first; nothing was touched.",
         )
 
 
+def check_privileges(endpoint: Endpoint, side: SourceSide, slot: str, *, is_ours: bool) -> None:
+    """Refuse to begin what this role cannot bring to a harmless end.
+
+    Raises
+    ------
+    SourceError
+        when the slot would stay, or the capture would stay and go on.
+
+    """
+    if is_ours and side.has_slot and not side.may_replicate:
+        what = f'drop slot "{slot}"'
+    elif _is_left(side, slot, is_ours=is_ours) and side.is_capturing and not side.may_switch:
+        what = "switch the capture of DDL off"
+    else:
+        return
+    raise SourceError(
+        f'{endpoint}: role "{side.role}" may not {what}; nothing was touched',
+        hint="Let a superuser run what pgrepl drop"
+        f" {shlex.quote(endpoint.name)} --sql prints, and then the same command again.",
+    )
+
+
+def superuser_script(side: SourceSide, slot: str, *, is_ours: bool) -> list[list[Composed]]:
+    """Return the statements for a superuser, by transaction: what this role may not do."""
+    script: list[list[Composed]] = []
+    if is_ours and side.has_slot and not side.may_replicate:
+        script.append([SQL("select pg_drop_replication_slot({})").format(Literal(slot))])
+    if _is_left(side, slot, is_ours=is_ours):
+        script += _removal(side)
+    return script
+
+
+def _is_left(side: SourceSide, slot: str, *, is_ours: bool) -> bool:
+    """Whether the capture should go and this role cannot remove it."""
+    is_needed = side.reason_to_keep_capture(slot, is_ours=is_ours) is not None
+    return side.has_capture and not is_needed and not side.is_superuser
+
+
+def _removal(side: SourceSide) -> list[list[Composed]]:
+    """Return the statements that remove the capture, by transaction.
+
+    The triggers go first: nobody's DDL waits while the schema waits for a transaction that wrote
+    into the log.
+    """
+    script = [
+        [SQL("drop event trigger {}").format(Identifier(name)) for name in side.event_triggers]
+    ]
+    if side.has_schema:
+        script.append(
+            [
+                SQL("set local lock_timeout = {}").format(Literal(_LOCK_TIMEOUT)),
+                SQL("drop schema {} cascade").format(Identifier(_SCHEMA)),
+            ]
+        )
+    return [statements for statements in script if statements]
+
+
 def clear_source(endpoint: Endpoint, slot: str, report: DropReport, *, is_ours: bool) -> None:
-    """Drop slot, triggers and schema."""
+    """Drop slot, triggers and schema; what only a superuser can remove is switched off."""
     with connect(endpoint, _STAGE) as connection:
         side = look_at_source(connection, endpoint, slot)
         reason = side.reason_to_keep_capture(slot, is_ours=is_ours)
         if is_ours:
             check_idle(endpoint, side, slot)
-        # The slot first: it holds WAL back, and the rest may need a superuser.
+        # The slot first: it holds WAL back.
         if is_ours and drop_slot(connection, endpoint, slot):
             report.removed(Side.SOURCE, "slot", slot)
         elif side.has_slot and not is_ours:
             report.kept(Side.SOURCE, "slot", "this target did not make it", slot)
         reach("drop.slot_dropped")
-        if reason is None:
-            _remove_capture(connection, endpoint, side, report)
-        else:
-            report.kept(Side.SOURCE, "event trigger", reason, *side.event_triggers)
-            report.kept(Side.SOURCE, "schema", reason, *[_SCHEMA] * side.has_schema)
+        if reason is None and _is_left(side, slot, is_ours=is_ours):
+            reason = "it is switched off; only a superuser can remove it"
+            _leave_capture(connection, endpoint, side, report)
+        elif reason is None:
+            _remove_capture(connection, endpoint, _removal(side))
+            report.removed(Side.SOURCE, "event trigger", *side.event_triggers)
+            report.removed(Side.SOURCE, "schema", *[_SCHEMA] * side.has_schema)
+            return
+        report.kept(Side.SOURCE, "event trigger", reason, *side.event_triggers)
+        report.kept(Side.SOURCE, "schema", reason, *[_SCHEMA] * side.has_schema)
+
+
+def _leave_capture(
+    connection: Connection, endpoint: Endpoint, side: SourceSide, report: DropReport
+) -> None:
+    """Switch the capture off, and say what a superuser has to do."""
+    if side.is_capturing:
+        with translated(endpoint, "cannot switch the capture of DDL off"):
+            connection.execute("select pgrepl.switch(false)")
+    report.errors.append(
+        SourceError(
+            f'{endpoint}: the capture of DDL is switched off, but role "{side.role}" is no'
+            " superuser and cannot remove it",
+            hint=f"Let a superuser run what this prints: {command('drop', endpoint.name, '--sql')}",
+        )
+    )
 
 
 def _remove_capture(
-    connection: Connection, endpoint: Endpoint, side: SourceSide, report: DropReport
+    connection: Connection, endpoint: Endpoint, script: Sequence[Sequence[Composed]]
 ) -> None:
-    """Drop the triggers before the schema that holds their functions, in one transaction."""
-    statements = [
-        SQL("drop event trigger {}").format(Identifier(name)) for name in side.event_triggers
-    ]
-    if side.has_schema:
-        statements.append(SQL("drop schema {} cascade").format(Identifier(_SCHEMA)))
     try:
-        with translated(endpoint, "cannot remove the capture of DDL"), connection.transaction():
-            for statement in statements:
-                connection.execute(statement)
+        with translated(endpoint, "cannot remove the capture of DDL"):
+            for statements in script:
+                with connection.transaction():
+                    for statement in statements:
+                        connection.execute(statement)
+                reach("drop.capture_removed")
     except SourceError as exc:
-        if isinstance(exc.__cause__, errors.InsufficientPrivilege):
-            shown = "; ".join(statement.as_string() for statement in statements)
-            exc.hint = f"Run there as a superuser, and then the same command again: {shown}."
+        if isinstance(exc.__cause__, errors.LockNotAvailable):
+            exc.hint = (
+                "DDL is not captured any more, but a transaction that ran DDL is still open,"
+                " perhaps a prepared one; run the same command when it is over."
+            )
         raise
-    report.removed(Side.SOURCE, "event trigger", *side.event_triggers)
-    report.removed(Side.SOURCE, "schema", *[_SCHEMA] * side.has_schema)

@@ -15,12 +15,15 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.dependents import find_dependents
 from pgrepl.drop.report import DropReport, Item
 from pgrepl.dsn import Endpoint, Side
-from pgrepl.errors import AlreadyRunning, TargetError
+from pgrepl.errors import AlreadyRunning, PgreplError, SourceError, TargetError
 from pgrepl.failpoint import reach
+from pgrepl.failures import record
 from pgrepl.migrations import check_schema_version, read_version
+from pgrepl.ownership import drop_owner, read_owner
 from pgrepl.postgres import Connection
 from pgrepl.source_state import SourceRow, add_source, find_source, read_target_schemas
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 
 __all__ = ["clear_target", "find_row", "forget_source", "look_at_target"]
 
@@ -59,8 +62,11 @@ def clear_target(
     report: DropReport,
     *,
     with_data: bool,
+    owner: str,
 ) -> None:
     """Remove origin, spool and state, and the copies if asked; only the record of the slot stays.
+
+    With the copies goes the role that owned them, if it is pgrepl's and owns nothing else.
 
     Raises
     ------
@@ -88,7 +94,7 @@ def clear_target(
                 names = SQL(", ").join(map(Identifier, schemas))
                 connection.execute(SQL("drop schema if exists {} cascade").format(names))
             _forget(connection, row)
-            add_source(
+            source_id = add_source(
                 connection,
                 name=row.name,
                 slot=row.slot,
@@ -96,12 +102,22 @@ def clear_target(
                 system_identifier=row.system_identifier,
                 timeline=row.timeline,
             )
+            record(connection, "drop", source_id, _unfinished(row.name))
     if with_data:
         report.removed(Side.TARGET, "schema", *schemas)
+        _remove_owner(connection, endpoint, owner, report)
     else:
         report.kept(Side.TARGET, "schema", "without --with-data the copies stay", *schemas)
     report.removed(Side.TARGET, "spool and progress", f"of source {row.name}")
     reach("drop.target_cleared")
+
+
+def _unfinished(name: str) -> PgreplError:
+    """Return what stands there as long as the slot may: nobody takes the rest for a new source."""
+    return SourceError(
+        "its removal was begun and is not finished: the slot may still hold WAL back",
+        hint=f"Run it again: {command('drop', name)}",
+    )
 
 
 def forget_source(
@@ -128,6 +144,20 @@ def forget_source(
         report.removed(Side.TARGET, "schema", _SCHEMA)
 
 
+def _remove_owner(
+    connection: Connection, endpoint: Endpoint, owner: str, report: DropReport
+) -> None:
+    with translated(endpoint, f'cannot drop role "{owner}"'):
+        role = read_owner(connection, owner)
+        if not role.exists or role.is_self or role.is_foreign:
+            return
+        reason = drop_owner(connection, owner)
+    if reason is None:
+        report.removed(Side.TARGET, "role", owner)
+    else:
+        report.kept(Side.TARGET, "role", reason, owner)
+
+
 def _origins(connection: Connection, row: SourceRow) -> list[str]:
     rows = connection.execute(
         "select roname from pg_replication_origin where roname = %s", (row.slot,)
@@ -143,7 +173,7 @@ def _drop_origin(connection: Connection, endpoint: Endpoint, row: SourceRow) -> 
     except errors.ObjectInUse as exc:
         raise AlreadyRunning(
             f'{endpoint}: replication origin "{row.slot}" is in use',
-            hint=f"Stop pgrepl receive {row.name} first; nothing was touched.",
+            hint=f"Stop {command('receive', row.name)} first; nothing was touched.",
         ) from exc
     return names
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import groupby
@@ -44,8 +44,11 @@ class Copier(Protocol):
 
     def copy(
         self, source: str, tables: Sequence[tuple[str, str]], pause: Callable[[float], None]
-    ) -> None:
-        """Copy them and apply what waited; ``pause`` sleeps, or raises to break it off."""
+    ) -> Mapping[tuple[str, str], PgreplError]:
+        """Copy them and apply what waited; ``pause`` sleeps, or raises to break it off.
+
+        Returns those that could not be read, each with why; the others are copied.
+        """
         ...
 
     def go_on(self, source: str, tables: Sequence[tuple[str, str]]) -> None:
@@ -129,18 +132,19 @@ class Resyncer:
         about = {"source": source.name, "tables": names}
         copied = [table.key for table in tables if table.is_copied]
         void = [table.key for table in tables if not table.is_copied]
+        unread: Mapping[tuple[str, str], PgreplError] = {}
         logger.info("resync begins", extra={**about, "reason": tables[0].reason})
         try:
             if copied:
                 self._copier.go_on(source.name, copied)
             if void:
-                self._copier.copy(source.name, void, self._pause)
+                unread = self._copier.copy(source.name, void, self._pause)
         except Interrupted:
             logger.info("resync broken off; the next start takes it up", extra=about)
         except AlreadyRunning as exc:
             logger.info("resync: %s", exc.message, extra=about)
         except PgreplError as exc:
-            self._fail(source, tables, exc.message)
+            self._fail(source, tables, _told(exc))
             logger.warning("resync: %s", exc.message, extra={**about, "hint": exc.hint})
         except Exception as exc:  # noqa: BLE001  replay goes on whatever happens here
             self._fail(source, tables, f"unforeseen {type(exc).__name__}")
@@ -148,8 +152,12 @@ class Resyncer:
                 "resync: unforeseen %s", type(exc).__name__, extra=about
             )
         else:
+            for table in tables:
+                if (error := unread.get(table.key)) is not None:
+                    self._fail(source, [table], _told(error))
+                    logger.warning("resync: %s", error.message, extra={**about, "hint": error.hint})
             logger.info("resync done", extra=about)
-            return True
+            return len(unread) < len(tables)
         return False
 
     def _fail(self, source: SourceRow, tables: Sequence[DueTable], error: str) -> None:
@@ -168,3 +176,8 @@ class Resyncer:
     def _pause(self, seconds: float) -> None:
         if self._is_stopping.wait(seconds):
             raise Interrupted("the resync is broken off")
+
+
+def _told(error: PgreplError) -> str:
+    """Return what status shows of a failure: what is wrong, and what to do about it."""
+    return f"{error.message}. {error.hint}" if error.hint else error.message

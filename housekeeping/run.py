@@ -18,6 +18,7 @@ from pgrepl.advisory import take_lock
 from pgrepl.config import Config
 from pgrepl.dsn import Endpoint
 from pgrepl.errors import AlreadyRunning, PgreplError, Retry
+from pgrepl.housekeeping.capture import prune_log
 from pgrepl.housekeeping.history import prune_history
 from pgrepl.housekeeping.indexes import find_missing, make_index
 from pgrepl.housekeeping.sequences import read_values, set_values
@@ -132,7 +133,7 @@ class Housekeeper:
                     logger.debug("housekeeping: pruned", extra={"rows": count})
                 with self._chore(source, target, "cannot analyze"):
                     self._analyze(connection, source)
-                self._set_sequences(connection, source)
+                self._visit_source(connection, source)
                 if self._config.housekeeping.foreign_key_indexes:
                     with self._chore(source, target, "cannot look for missing indexes"):
                         self._make_indexes(connection, source)
@@ -145,18 +146,19 @@ class Housekeeper:
             analyze(connection, schema, table)
             logger.info("housekeeping: analyzed", extra={"table": shown_name(schema, table)})
 
-    def _set_sequences(self, connection: Connection, source: SourceRow) -> None:
+    def _visit_source(self, connection: Connection, source: SourceRow) -> None:
+        """Bring the sequences over, and keep the log of captured DDL short."""
         config, target = self._config.sources.get(source.name), self._config.target.endpoint
         if config is None:
             return
         endpoint = config.endpoint
         with self._chore(source, target, "cannot set the sequences"):
             schemas = read_target_schemas(connection, source.source_id)
-            with (
-                connect(endpoint, _STAGE, patience_s=_SOURCE_PATIENCE_S) as origin,
-                translated(endpoint, "cannot read the sequences"),
-            ):
-                values = read_values(origin, list(schemas))
+            with connect(endpoint, _STAGE, patience_s=_SOURCE_PATIENCE_S) as origin:
+                with translated(endpoint, "cannot read the sequences"):
+                    values = read_values(origin, list(schemas))
+                with self._chore(source, endpoint, "cannot prune the log of DDL"):
+                    prune_log(origin)
             self._go_on()
             for sequence in set_values(connection, values, schemas):
                 logger.debug("housekeeping: sequence moved", extra={"sequence": sequence})

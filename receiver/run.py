@@ -24,7 +24,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
 from pgrepl.receiver.assembler import Assembler
 from pgrepl.receiver.notify import Notifier
-from pgrepl.receiver.routes import Router
+from pgrepl.receiver.routes import Router, TableName
 from pgrepl.receiver.session import Session
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.source import (
@@ -56,8 +56,8 @@ class Result:
     transaction_count: int
     change_count: int
     segment_count: int
-    #: Tables that wait for a resync, as ``schema.table``.
-    resync_tables: tuple[str, ...]
+    #: Tables that wait for a resync.
+    resync_tables: tuple[TableName, ...]
 
 
 class Receiver:
@@ -86,7 +86,7 @@ class Receiver:
         #: Whether the session at hand, and any session at all, came so far as to stream.
         self._has_streamed = False
         self._is_owner = False
-        self._resync_tables: tuple[str, ...] = ()
+        self._resync_tables: tuple[TableName, ...] = ()
         self._may_have_failed = True
 
     def stop(self) -> None:
@@ -220,7 +220,7 @@ class Receiver:
                 session.run()
             self._end(writer)
             if not self._stopping.is_set():
-                self._resync_tables = tuple(".".join(name) for name in spool.read_resyncs())
+                self._resync_tables = tuple(spool.read_resyncs())
         return None
 
     def _begin(

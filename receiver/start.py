@@ -13,6 +13,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.receiver.source import SourceFacts
 from pgrepl.receiver.target import Progress
 from pgrepl.source_state import SourceRow
+from pgrepl.terminal import command
 
 __all__ = ["Identity", "judge_confirmed", "judge_start"]
 
@@ -120,4 +121,4 @@ def _judge_target(row: SourceRow, origin: Lsn | None, progress: Progress | None)
 
 
 def _again(row: SourceRow) -> str:
-    return f"Copy it again: pgrepl basebackup {row.name} --restart."
+    return f"Copy it again: {command('basebackup', row.name, '--restart')}."

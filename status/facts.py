@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pgrepl.lsn import Lsn
 from pgrepl.source_state import SourceState, TableState
+from pgrepl.unreadable import Unreadable
 
 __all__ = ["FailureFacts", "ShardFacts", "SourceFacts", "TableFacts", "TargetFacts", "TargetRow"]
 
@@ -34,6 +35,8 @@ class SourceFacts:
     sent_lsn: Lsn | None
     write_lsn: Lsn | None
     receiver_since: datetime | None
+    #: Replicated tables that the role may not read.
+    unreadable: Sequence[Unreadable] = ()
 
     @property
     def held_bytes(self) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 from pgrepl.config import SourceConfig
 from pgrepl.durations import print_duration
@@ -21,8 +22,10 @@ from pgrepl.errors import (
 )
 from pgrepl.status.facts import FailureFacts, SourceFacts, TableFacts, TargetFacts
 from pgrepl.status.lag import Positions, measure
+from pgrepl.terminal import command
+from pgrepl.unreadable import named, open_them
 
-__all__ = ["Problem", "SourceStatus", "judge", "worst_code"]
+__all__ = ["Problem", "SourceStatus", "judge", "judge_unconfigured", "worst_code"]
 
 #: From the worst on. Nothing can be said without the target; a lag may pass by itself.
 _SEVERITY = (
@@ -53,7 +56,8 @@ class SourceStatus:
     """All there is to say about a source."""
 
     name: str
-    #: absent, creating, copying; then unreachable, streaming, or not receiving.
+    #: absent, creating, copying; then unreachable, streaming, or not receiving. Not configured:
+    #: only the target knows it.
     state: str
     source: SourceFacts | None
     target: TargetFacts | None
@@ -84,6 +88,7 @@ def judge(
     else:
         if facts is not None:
             problems += _source_problems(facts, target)
+            problems += _privilege_problems(config, facts)
         problems += _target_problems(config, facts, target)
         problems += _table_problems(config, target)
         problems += map(_failure, target.failures)
@@ -91,6 +96,21 @@ def judge(
     return SourceStatus(
         config.name, _state(facts, target), facts, target, positions, tuple(problems)
     )
+
+
+def judge_unconfigured(target: TargetFacts, path: Path) -> SourceStatus:
+    """Judge a source that the target knows and the configuration does not have.
+
+    Nobody receives it, so that its slot keeps WAL for ever; and nobody knows the way to it.
+    """
+    row = target.row
+    problem = _source(
+        "not-configured",
+        f'{path} does not have it, but its slot "{row.slot}" in database "{row.dbname}" may exist:'
+        " nobody reads from it, and the WAL it keeps fills the disk of its server",
+        f"Put [sources.{row.name}] back, or remove it: pgrepl drop {row.name} --dsn DSN",
+    )
+    return SourceStatus(row.name, "not configured", None, target, measure(None, target), (problem,))
 
 
 def _state(source: SourceFacts | None, target: TargetFacts | None) -> str:
@@ -118,6 +138,16 @@ def _source_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Probl
         )
     elif row.state != "creating":
         yield from _slot_problems(source, target)
+
+
+def _privilege_problems(config: SourceConfig, source: SourceFacts) -> Iterator[Problem]:
+    if source.unreadable:
+        yield _source(
+            "unreadable",
+            f"tables that can be replicated, but neither copied nor verified:"
+            f" {named(source.unreadable)}",
+            open_them(config.name, source.unreadable),
+        )
 
 
 def _slot_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem]:
@@ -154,7 +184,8 @@ def _target_problems(
             f'Set slot = "{row.slot}" in [sources.{config.name}].',
         )
     if row.state != "streaming":
-        if not target.sessions.get("basebackup"):
+        is_dropped = any(failure.stage == "drop" for failure in target.failures)
+        if not is_dropped and not target.sessions.get("basebackup"):
             yield _target(
                 "copy-unfinished", "its copy is not whole, and none runs", _copy_hint(config)
             )
@@ -192,7 +223,7 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
             "resync-due",
             f"tables that DDL left different: {_named(due)}{failed}",
             "pgrepl replay copies them again by itself, unless [ddl] resync is off; or do it now:"
-            f" pgrepl resync {config.name} TABLE…",
+            f" {command('resync', config.name)} TABLE…",
         )
     resync = [
         table
@@ -203,7 +234,7 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
         yield _waits(
             "resync",
             f"tables that lost changes: {_named(resync)}",
-            f"Mend the cause, then copy them again: pgrepl resync {config.name} TABLE…",
+            f"Fix the cause, then copy them again: {command('resync', config.name)} TABLE…",
         )
     parked = [table for table in target.tables if table.parked_at is not None]
     if parked:
@@ -217,12 +248,12 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
         yield _waits(
             "pending-ddl",
             f"captured DDL that waits for a person: {target.pending_ddl_count}",
-            f"See it with: pgrepl ddl pending {config.name}",
+            f"See it with: {command('ddl', 'pending', config.name)}",
         )
 
 
 def _failure(failure: FailureFacts) -> Problem:
-    code = SourceError.exit_code if failure.stage == "receive" else DdlError.exit_code
+    code = SourceError.exit_code if failure.stage in ("drop", "receive") else DdlError.exit_code
     return Problem(code, f"{failure.stage}-failed", failure.message, failure.hint)
 
 
@@ -257,8 +288,8 @@ def _waits(kind: str, message: str, hint: str) -> Problem:
 
 
 def _copy_hint(config: SourceConfig) -> str:
-    return f"Run: pgrepl basebackup {config.name}"
+    return f"Run: {command('basebackup', config.name)}"
 
 
 def _again_hint(name: str) -> str:
-    return f"Copy it again: pgrepl basebackup {name} --restart"
+    return f"Copy it again: {command('basebackup', name, '--restart')}"

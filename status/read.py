@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 from pgrepl.config import Config, SourceConfig
 from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.status.facts import SourceFacts
-from pgrepl.status.judge import SourceStatus, judge, worst_code
+from pgrepl.status.judge import SourceStatus, judge, judge_unconfigured, worst_code
 from pgrepl.status.source_facts import PATIENCE_S, read_source
 from pgrepl.status.target_facts import read_target
 
@@ -35,9 +36,15 @@ class Status:
 
 
 def read_status(
-    config: Config, sources: Sequence[SourceConfig], max_lag: timedelta | None = None
+    config: Config,
+    sources: Sequence[SourceConfig],
+    max_lag: timedelta | None = None,
+    *,
+    others: Collection[str] | Literal["all"] = (),
 ) -> Status:
     """Read the status of some sources, those that are down included.
+
+    ``others`` are sources that the configuration does not have and the target may know.
 
     Raises
     ------
@@ -49,14 +56,21 @@ def read_status(
     deadline = time.monotonic() + _DEADLINE_S
     # The target is asked after the sources, so that what it has can only be newer.
     answers = [reading.answer(deadline) for reading in readings]
-    known = read_target(config.target.endpoint, [source.name for source in sources])
-    return Status(
-        datetime.now().astimezone(),
-        [
-            judge(source, answer, known.get(source.name), max_lag)
-            for source, answer in zip(sources, answers, strict=True)
-        ],
+    known = read_target(
+        config.target.endpoint,
+        [source.name for source in sources] + ([] if others == "all" else list(others)),
+        configured=list(config.sources) if others == "all" else None,
     )
+    judged = [
+        judge(source, answer, known.get(source.name), max_lag)
+        for source, answer in zip(sources, answers, strict=True)
+    ]
+    judged += [
+        judge_unconfigured(facts, config.path)
+        for name, facts in sorted(known.items())
+        if name not in config.sources
+    ]
+    return Status(datetime.now().astimezone(), judged)
 
 
 class _Reading(threading.Thread):

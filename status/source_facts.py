@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from psycopg.rows import class_row
 
 from pgrepl.config import SourceConfig
@@ -9,6 +11,7 @@ from pgrepl.postgres import connect
 from pgrepl.queries import load_query
 from pgrepl.sqlstate import translated
 from pgrepl.status.facts import SourceFacts
+from pgrepl.unreadable import read_unreadable_tables
 
 __all__ = ["PATIENCE_S", "read_source"]
 
@@ -33,4 +36,4 @@ def read_source(config: SourceConfig) -> SourceFacts:
     ):
         query = load_query("pgrepl.status", "source")
         (facts,) = cursor.execute(query, {"slot": config.slot}).fetchall()
-        return facts
+        return replace(facts, unreadable=read_unreadable_tables(connection, config.selection))

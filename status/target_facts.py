@@ -46,8 +46,12 @@ select substr(application_name, 8), count(*)
 """
 
 
-def read_target(endpoint: Endpoint, names: Sequence[str]) -> Mapping[str, TargetFacts]:
-    """Return what the target knows of the sources of these names; unknown ones are left out.
+def read_target(
+    endpoint: Endpoint, names: Sequence[str], *, configured: Sequence[str] | None = None
+) -> Mapping[str, TargetFacts]:
+    """Return what the target knows of the sources of these names; unknown ones are skipped.
+
+    With ``configured`` it tells of every source that is not among those, too.
 
     Raises
     ------
@@ -61,7 +65,7 @@ def read_target(endpoint: Endpoint, names: Sequence[str]) -> Mapping[str, Target
         connection.transaction(),
     ):
         connection.execute("set transaction isolation level repeatable read, read only")
-        return _read(connection, names) if _has_schema(connection) else {}
+        return _read(connection, names, configured) if _has_schema(connection) else {}
 
 
 def _has_schema(connection: Connection) -> bool:
@@ -82,10 +86,17 @@ def _has_schema(connection: Connection) -> bool:
     return True
 
 
-def _read(connection: Connection, names: Sequence[str]) -> Mapping[str, TargetFacts]:
+def _read(
+    connection: Connection, names: Sequence[str], configured: Sequence[str] | None
+) -> Mapping[str, TargetFacts]:
     with connection.cursor(row_factory=class_row(TargetRow)) as cursor:
         query = load_query("pgrepl.status", "target_sources")
-        rows = cursor.execute(query, {"names": list(names)}).fetchall()
+        given = {
+            "names": list(names),
+            # Nothing differs from null.
+            "configured": None if configured is None else list(configured),
+        }
+        rows = cursor.execute(query, given).fetchall()
     ids = [row.source_id for row in rows]
     shards = _by_source(connection, _SHARDS, ids, ShardFacts)
     failures = _by_source(connection, _FAILURES, ids, FailureFacts)

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from pgrepl.errors import PgreplError
 from pgrepl.naming import TableSelection
+from pgrepl.unreadable import Unreadable
 
 __all__ = [
     "DifferenceKind",
@@ -103,6 +104,8 @@ class VerifyReport:
     tables: list[TableReport] = field(default_factory=list)
     structure: list[StructureDifference] = field(default_factory=list)
     sequences: list[SequenceFinding] = field(default_factory=list)
+    #: Tables and sequences of the source that could not be compared, as nobody may read them.
+    unreadable: list[Unreadable] = field(default_factory=list)
     seconds: float = 0.0
     #: Why not everything could be judged.
     error: PgreplError | None = None

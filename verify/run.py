@@ -16,6 +16,8 @@ from pgrepl.queries import load_query
 from pgrepl.skipped_code import read_skipped
 from pgrepl.source_state import SourceRow, find_source, read_target_schemas
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
+from pgrepl.unreadable import Unreadable, read_unreadable
 from pgrepl.verify.compare import Piece, Sides, VerifyTask
 from pgrepl.verify.job import VerifyWorkers, first_pass, start_verify_workers
 from pgrepl.verify.plan import cut, sampled
@@ -80,7 +82,7 @@ def _checked(source: SourceConfig, row: SourceRow | None) -> SourceRow:
         state = "was never copied" if row is None else f'is in state "{row.state}"'
         raise TargetError(
             f'source "{source.name}" {state}, so there is nothing to compare',
-            hint=f"Run: pgrepl basebackup {source.name}",
+            hint=f"Run: {command('basebackup', source.name)}",
         )
     return row
 
@@ -115,6 +117,7 @@ class _Run:
             sequences = again[1]
         self.report.structure = structure
         self.report.sequences = sequences
+        self.report.unreadable = self._unreadable(here)
         return self._subjects(here, there)
 
     def _details(self) -> tuple[Details, Details]:
@@ -166,18 +169,36 @@ class _Run:
             target = read_sequences(self.sides.target, copies)
         return structure, list(compare_sequences(source, target))
 
+    def _unreadable(self, here: Details) -> list[Unreadable]:
+        """Return what of the tables and sequences to compare cannot be read."""
+        with translated(self.sides.task.source, "cannot read the privileges"):
+            found = read_unreadable(self.sides.source)
+        with translated(self.sides.task.target, "cannot read the sequences"):
+            copies = read_sequences(
+                self.sides.target, {target: schema for schema, target in self.schemas.items()}
+            )
+        with_sequences = self.options.tables is None
+        return [
+            item
+            for item in found
+            if (with_sequences and item.key in copies if item.is_sequence else item.key in here)
+        ]
+
     def _subjects(self, here: Details, there: Details) -> list[Subject]:
         with translated(self.sides.task.target, "cannot read the state of the tables"):
             rows = self.sides.target.execute(
                 load_query("pgrepl.verify", "table_notes"), {"source": self.row.source_id}
             ).fetchall()
         notes = {(schema, name): (is_ready, note) for schema, name, is_ready, note in rows}
+        closed = {item.key: item for item in self.report.unreadable if not item.is_sequence}
         subjects = []
         for key in sorted(here.keys() & there.keys()):
             if here[key].is_partitioned or there[key].is_partitioned:
                 continue
             subject = make_subject(here[key], there[key])
             is_ready, note = notes.get(key, (True, None))
+            if key in closed:
+                is_ready, note = False, f"not compared: {closed[key].reason}"
             if note is None and subject.key is None:
                 note = "has no key: compared as a whole"
             target = subject.target

@@ -8,6 +8,13 @@ with pgrepl_table as (
       from pg_catalog.pg_class c
       join pg_catalog.pg_namespace n on n.oid = c.relnamespace
      where n.nspname = 'pgrepl' and c.relname in ('ddl_log', 'capture') and c.relkind = 'r'
+),
+pgrepl_function as (
+    select pg_catalog.has_schema_privilege(n.oid, 'usage')
+           and pg_catalog.has_function_privilege(p.oid, 'execute')  as is_callable
+      from pg_catalog.pg_proc p
+      join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+     where n.nspname = 'pgrepl' and p.proname = 'switch'
 )
 select pg_catalog.count(*)                                          as trigger_count,
        pg_catalog.count(*) filter (where t.evtenabled = 'A')        as enabled_count,
@@ -16,6 +23,8 @@ select pg_catalog.count(*)                                          as trigger_c
           from pgrepl_table)                                        as is_readable,
        exists (select from pgrepl_table
                 where name = 'capture' and is_writable)             as is_writable,
+       exists (select from pgrepl_function)                         as has_switch,
+       exists (select from pgrepl_function where is_callable)       as may_switch,
        (select r.rolsuper from pg_catalog.pg_roles r
          where r.rolname = current_user)                            as is_superuser
   from pg_catalog.pg_event_trigger t

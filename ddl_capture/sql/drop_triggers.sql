@@ -1,9 +1,17 @@
 -- Take away the event triggers of the capture. Installing begins with it, or what it does next would
--- be captured itself; others see the old triggers until the new ones are there.
+-- be captured itself; others see the old triggers until the new ones are there. Where they were not
+-- all enabled, DDL may have run unseen: from where on the capture is complete is then not known any
+-- more.
 do $block$
 declare
-    v_name text;
+    v_name  text;
+    v_count bigint;
 begin
+    select count(*) into v_count
+      from pg_catalog.pg_event_trigger where evtname ~ '^pgrepl_.*_[01]$' and evtenabled = 'A';
+    if v_count < 8 and pg_catalog.to_regclass('pgrepl.capture') is not null then
+        update pgrepl.capture set horizon = '18446744073709551615', complete_lsn = null;
+    end if;
     for v_name in select evtname from pg_catalog.pg_event_trigger where evtname ~ '^pgrepl_.*_[01]$'
     loop
         execute pg_catalog.format('drop event trigger %I', v_name);

@@ -7,63 +7,38 @@
 -- write the table nor call the functions, so nobody forges a row. A function that fails makes the
 -- DDL fail: nothing goes uncaptured.
 --
--- Before this, drop_triggers.sql runs and the function pgrepl.table_definition is made, with
--- table_definition.sql as its body; horizon.sql runs after this has committed.
+-- No program on the source may notice. In a user's transaction nothing is read but the catalogue,
+-- which is exempt from predicate locks, and nothing is written but new rows of the log: no sequence,
+-- no index, no pruning. What a session remembers it remembers in settings, which the user can change
+-- too: they say which statement of a message ran, and never whether a row is written.
+--
+-- Before this, drop_triggers.sql, tables.sql and steering.sql run and the functions
+-- pgrepl.table_definition and pgrepl.plain_table_definition are made; horizon.sql runs after this
+-- has committed.
 
-create table if not exists pgrepl.ddl_log (
-    id         bigint      generated always as identity primary key,
-    -- start: before a command that makes a table and fills it, or runs an extension's script.
-    -- rewrite, drop: what the command does, before its end. end: the command is done.
-    kind       text        not null check (kind in ('start', 'rewrite', 'drop', 'end')),
-    tag        text        not null,
-    xid        text        not null,
-    -- When the client's message arrived: the same for all commands of one message.
-    stmt_at    timestamptz not null,
-    -- The client's message, which may hold many statements, and, where the command came from inside
-    -- a function or DO, PostgreSQL's account of who called whom.
-    query      text,
-    context    text,
-    -- Of SQL functions, whose account holds no statement: the bodies that the name may stand for.
-    bodies     text,
-    -- Which of the statements in the text it is, where there are several.
-    ordinal    bigint,
-    path       text        not null,
-    invoker    text        not null,
-    -- Extension to schema.
-    extensions text        not null,
-    objects    text,
-    dropped    text,
-    rewritten  text,
-    -- The structure of each table that the command touched, after it.
-    tables     text
-);
-
-create index if not exists ddl_log_xid on pgrepl.ddl_log (xid, id);
-
-create table if not exists pgrepl.capture (
-    is_only_row  boolean     primary key default true check (is_only_row),
-    installed_at timestamptz not null,
-    -- Transactions below it may have run DDL before the triggers were there.
-    horizon      xid8        not null,
-    -- Set once the last of them is over: from here on every DDL is captured.
-    complete_lsn pg_lsn
-);
-
-revoke all on schema pgrepl from public;
-revoke all on pgrepl.ddl_log, pgrepl.capture from public;
-revoke all on function pgrepl.table_definition(oid) from public;
-
--- Runs as the user who runs the DDL, and only remembers how that user's names resolve.
+-- Runs as the user who runs the DDL, and only remembers who that is and how the names resolve. SET
+-- needs no privilege, unlike set_config().
 create or replace function pgrepl.ddl_context() returns event_trigger language plpgsql as $function$
 begin
-    perform pg_catalog.set_config('pgrepl.path',
-                pg_catalog.array_to_json(pg_catalog.current_schemas(false))::pg_catalog.text, true),
-            pg_catalog.set_config('pgrepl.invoker', current_user::pg_catalog.text, true);
+    execute 'set local pgrepl.caller = ' operator(pg_catalog.||) pg_catalog.quote_literal(
+        pg_catalog.json_build_array(current_user, pg_catalog.current_schemas(false))::text);
+end
+$function$;
+
+-- Who called whom, in PostgreSQL's own words whatever the session's language is. The first two lines
+-- are this function's and its caller's.
+create or replace function pgrepl.ddl_calls() returns text language plpgsql
+set lc_messages = 'C' as $function$
+declare
+    v_context text;
+begin
+    get diagnostics v_context = pg_context;
+    return pg_catalog.substring(v_context, E'^[^\n]*\n[^\n]*\n(.*)$');
 end
 $function$;
 
 create or replace function pgrepl.ddl_capture() returns event_trigger language plpgsql
-security definer set search_path = pg_catalog, pg_temp set lc_messages = 'C' as $function$
+security definer set search_path = pg_catalog, pg_temp as $function$
 declare
     v_kind      text;
     v_context   text;
@@ -72,27 +47,22 @@ declare
     v_ordinal   bigint;
     v_count     text;
     v_stamp     text;
+    v_script    text;
+    v_command   record;
+    v_name      name;
+    v_rel       oid;
+    v_list      json[];
     v_objects   json;
     v_dropped   json;
     v_rewritten json;
+    v_table     json;
     v_tables    json;
     v_rels      oid[];
+    v_caller    json;
     v_is_extension boolean;
 begin
-    -- What an extension's script does is the extension's affair.
     v_is_extension := tg_tag in ('CREATE EXTENSION', 'ALTER EXTENSION');
-    if not v_is_extension and 'start' =
-       (select l.kind from pgrepl.ddl_log l
-         where l.xid = pg_current_xact_id_if_assigned()::text
-           and l.tag in ('CREATE EXTENSION', 'ALTER EXTENSION') order by l.id desc limit 1)
-    then
-        return;
-    end if;
-
-    get diagnostics v_context = pg_context;
-    -- The first line is this function's own.
-    v_context := nullif(substr(v_context, strpos(v_context || E'\n', E'\n') + 1), '');
-
+    v_kind := 'end';
     if tg_event = 'ddl_command_start' then
         v_kind := 'start';
     elsif tg_event = 'table_rewrite' then
@@ -106,7 +76,10 @@ begin
             return;
         end if;
     elsif tg_event = 'sql_drop' then
-        v_kind := 'drop';
+        -- A DROP names no objects at its end, so this row stands for its end too.
+        if tg_tag not like 'DROP %' then
+            v_kind := 'drop';
+        end if;
         select json_agg(json_build_object('type', object_type, 'schema', schema_name,
                                           'names', address_names, 'identity', object_identity,
                                           'is_original', original)),
@@ -120,31 +93,99 @@ begin
         if v_dropped is null then
             return;
         end if;
-    else
-        v_kind := 'end';
-        select json_agg(json_build_object(
-                   'tag', e.command_tag, 'type', e.object_type,
-                   'schema', e.schema_name, 'identity', e.object_identity,
-                   'name', coalesce(c.relname, t.typname, p.proname, n.nspname, l.collname,
-                                    s.stxname)))
-                   filter (where not e.in_extension and e.schema_name is distinct from 'pg_temp'),
-               array_agg(distinct coalesce(i.indrelid, c.oid, g.tgrelid, y.polrelid, k.conrelid,
-                                           s.stxrelid, r.ev_class))
-                   filter (where not e.in_extension and e.schema_name is distinct from 'pg_temp')
-          into v_objects, v_rels
-          from pg_event_trigger_ddl_commands() e
-          left join pg_class c on e.classid = 'pg_class'::regclass and c.oid = e.objid
-          left join pg_index i on i.indexrelid = c.oid
-          left join pg_type t on e.classid = 'pg_type'::regclass and t.oid = e.objid
-          left join pg_proc p on e.classid = 'pg_proc'::regclass and p.oid = e.objid
-          left join pg_namespace n on e.classid = 'pg_namespace'::regclass and n.oid = e.objid
-          left join pg_collation l on e.classid = 'pg_collation'::regclass and l.oid = e.objid
-          left join pg_statistic_ext s
-                 on e.classid = 'pg_statistic_ext'::regclass and s.oid = e.objid
-          left join pg_trigger g on e.classid = 'pg_trigger'::regclass and g.oid = e.objid
-          left join pg_policy y on e.classid = 'pg_policy'::regclass and y.oid = e.objid
-          left join pg_constraint k on e.classid = 'pg_constraint'::regclass and k.oid = e.objid
-          left join pg_rewrite r on e.classid = 'pg_rewrite'::regclass and r.oid = e.objid;
+    elsif tg_tag not like 'DROP %' then
+        for v_command in
+            select classid, objid, command_tag, object_type, schema_name, object_identity
+              from pg_event_trigger_ddl_commands()
+             where not in_extension and schema_name is distinct from 'pg_temp'
+        loop
+            v_name := null;
+            v_rel := null;
+            if v_command.classid = 'pg_class'::regclass then
+                select c.relname, case when c.relkind in ('r', 'p') then c.oid else i.indrelid end
+                  into v_name, v_rel
+                  from pg_class c left join pg_index i on i.indexrelid = c.oid
+                 where c.oid = v_command.objid;
+            elsif v_command.classid = 'pg_type'::regclass then
+                select typname into v_name from pg_type where oid = v_command.objid;
+            elsif v_command.classid = 'pg_proc'::regclass then
+                select proname into v_name from pg_proc where oid = v_command.objid;
+            elsif v_command.classid = 'pg_namespace'::regclass then
+                select nspname into v_name from pg_namespace where oid = v_command.objid;
+            elsif v_command.classid = 'pg_collation'::regclass then
+                select collname into v_name from pg_collation where oid = v_command.objid;
+            elsif v_command.classid = 'pg_statistic_ext'::regclass then
+                select stxname, stxrelid into v_name, v_rel
+                  from pg_statistic_ext where oid = v_command.objid;
+            elsif v_command.classid = 'pg_trigger'::regclass then
+                select tgrelid into v_rel from pg_trigger where oid = v_command.objid;
+            elsif v_command.classid = 'pg_policy'::regclass then
+                select polrelid into v_rel from pg_policy where oid = v_command.objid;
+            elsif v_command.classid = 'pg_constraint'::regclass then
+                select conrelid into v_rel from pg_constraint where oid = v_command.objid;
+            elsif v_command.classid = 'pg_rewrite'::regclass then
+                select ev_class into v_rel from pg_rewrite where oid = v_command.objid;
+            end if;
+            v_list := v_list || json_build_object(
+                'tag', v_command.command_tag, 'type', v_command.object_type,
+                'schema', v_command.schema_name, 'identity', v_command.object_identity,
+                'name', v_name);
+            if v_rel is not null and not v_rel = any (coalesce(v_rels, '{}')) then
+                v_rels := v_rels || v_rel;
+            end if;
+        end loop;
+        v_objects := array_to_json(v_list);
+    end if;
+
+    get diagnostics v_context = pg_context;
+    -- The first line is this function's own.
+    v_context := nullif(substr(v_context, strpos(v_context || E'\n', E'\n') + 1), '');
+    if v_context is not null and current_setting('lc_messages') !~ '^(C|POSIX|en)' then
+        v_context := pgrepl.ddl_calls();
+    end if;
+
+    -- Several statements in one text are told apart by counting those that are done. The count
+    -- lives in the session: what is rolled back is not counted, what is committed stays so.
+    v_text := coalesce(v_context, current_query());
+    if v_kind in ('start', 'end') and strpos(rtrim(v_text, E'; \n\r\t'), ';') > 0 then
+        v_stamp := extract(epoch from statement_timestamp())::text;
+        -- What an extension's script does are no statements of the text; it may alter extensions.
+        v_script := coalesce(current_setting('pgrepl.script', true), '');
+        if split_part(v_script, ' ', 1) <> v_stamp then
+            v_script := v_stamp || ' ';
+        end if;
+        if v_is_extension then
+            v_script := case v_kind when 'start' then v_script || '+'
+                                    else regexp_replace(v_script, '[+]$', '') end;
+            perform set_config('pgrepl.script', v_script, true);
+        end if;
+        v_count := coalesce(current_setting('pgrepl.count', true), '');
+        if split_part(v_count, ' ', 1) <> v_stamp then
+            v_count := v_stamp || ' ';
+        end if;
+        v_ordinal := 1 + coalesce(
+            substring(v_count from md5(v_text) || '=([0-9]{1,9})')::bigint, 0);
+        if tg_event = 'ddl_command_end' and v_script = v_stamp || ' ' then
+            v_count := regexp_replace(v_count, md5(v_text) || '=[0-9]+ ', '')
+                       || md5(v_text) || '=' || v_ordinal || ' ';
+            perform set_config('pgrepl.count', v_count, false);
+        end if;
+    end if;
+
+    -- What is temporary for certain is not worth a row before its command.
+    if v_kind = 'start' and v_ordinal is null
+       and coalesce(substring(v_context from '^SQL statement "(.*)'), current_query())
+           ~* '^[[:space:]]*create[[:space:]]+((global|local)[[:space:]]+)?temp(orary)?[[:space:]]'
+    then
+        return;
+    end if;
+
+    -- A command that did nothing, or only to temporary objects or in an extension's script. And
+    -- materialized views are not replicated, and some are refreshed every minute.
+    if v_kind = 'end' and v_objects is null and v_dropped is null and not v_is_extension
+       or tg_tag = 'REFRESH MATERIALIZED VIEW'
+    then
+        return;
     end if;
 
     -- An attached partition is new to the replicated tables. Its link is as young as this
@@ -156,50 +197,29 @@ begin
                and age(h.xmin) <= age(pg_current_xact_id()::xid));
     end if;
 
-    -- Several statements in one text are told apart by counting those that are done. The count
-    -- lives in the session: what is rolled back is not counted, what is committed stays so.
-    v_text := coalesce(v_context, current_query());
-    if v_kind in ('start', 'end')
-       and strpos(rtrim(v_text, E'; \n\r\t'), ';') > 0
-    then
-        v_stamp := extract(epoch from statement_timestamp())::text;
-        v_count := coalesce(current_setting('pgrepl.count', true), '');
-        if split_part(v_count, ' ', 1) <> v_stamp then
-            v_count := v_stamp || ' ';
+    if v_rels is not null then
+        v_list := null;
+        -- What is printed must not depend on how this session likes its dates and names.
+        if current_setting('quote_all_identifiers') = 'off'
+           and current_setting('DateStyle') like 'ISO,%' and current_setting('TimeZone') = 'UTC'
+           and current_setting('IntervalStyle') = 'postgres'
+           and current_setting('extra_float_digits')::integer > 0
+           and current_setting('bytea_output') = 'hex' and current_setting('lc_monetary') = 'C'
+        then
+            foreach v_rel in array v_rels
+            loop
+                v_table := pgrepl.table_definition(v_rel);
+                v_list := case when v_table is null then v_list else v_list || v_table end;
+            end loop;
+        else
+            foreach v_rel in array v_rels
+            loop
+                v_table := pgrepl.plain_table_definition(v_rel);
+                v_list := case when v_table is null then v_list else v_list || v_table end;
+            end loop;
         end if;
-        v_ordinal := 1 + coalesce(
-            substring(v_count from md5(v_text) || '=([0-9]{1,9})')::bigint, 0);
-        if v_kind = 'end' then
-            v_count := regexp_replace(v_count, md5(v_text) || '=[0-9]+ ', '')
-                       || md5(v_text) || '=' || v_ordinal || ' ';
-            perform set_config('pgrepl.count', v_count, false);
-        end if;
+        v_tables := array_to_json(v_list);
     end if;
-
-    -- What is temporary for certain is not worth a row before its command.
-    if v_kind = 'start' and v_ordinal is null
-       and coalesce(substring(v_context from '^SQL statement "(.*)'), current_query()) ~* '^\s*create\s+((global|local)\s+)?temp(orary)?\s'
-    then
-        return;
-    end if;
-
-    -- Materialized views are not replicated, and some are refreshed every minute.
-    if tg_tag = 'REFRESH MATERIALIZED VIEW' then
-        return;
-    end if;
-
-    -- A DROP names no objects at its end; whether it dropped anything, the row before it says.
-    if v_kind = 'end' and v_objects is null and not v_is_extension and 'drop' is distinct from
-       (select l.kind from pgrepl.ddl_log l
-         where l.xid = pg_current_xact_id_if_assigned()::text order by l.id desc limit 1)
-    then
-        return;
-    end if;
-
-    select json_agg(d.definition) into v_tables
-      from unnest(v_rels) as r (rel)
-     cross join lateral pgrepl.table_definition(r.rel) as d (definition)
-     where d.definition is not null;
 
     if v_context like 'SQL function "%' then
         select json_agg(p.prosrc)::text into v_bodies
@@ -208,24 +228,19 @@ begin
            and p.proname = substring(v_context from '^SQL function "(.*?)" statement [0-9]+');
     end if;
 
+    v_caller := current_setting('pgrepl.caller')::json;
     insert into pgrepl.ddl_log (kind, tag, xid, stmt_at, query, context, bodies, ordinal, path,
                                 invoker, extensions, objects, dropped, rewritten, tables)
     values (v_kind, tg_tag, pg_current_xact_id()::text, statement_timestamp(), current_query(),
-            v_context, v_bodies, v_ordinal, current_setting('pgrepl.path'),
-            current_setting('pgrepl.invoker'),
+            v_context, v_bodies, v_ordinal, v_caller->>1, v_caller->>0,
             (select coalesce(json_object_agg(x.extname, n.nspname), '{}')::text
                from pg_extension x join pg_namespace n on n.oid = x.extnamespace),
             v_objects::text, v_dropped::text, v_rewritten::text, v_tables::text);
-
-    -- Who needs the rows reads them from the WAL; here they only serve curiosity.
-    if v_kind = 'end' then
-        delete from pgrepl.ddl_log
-         where id = any (array(select id from pgrepl.ddl_log
-                                where stmt_at < now() - interval '7 days'
-                                order by id limit 100 for update skip locked));
-    end if;
 end
 $function$;
+
+revoke all on function pgrepl.table_definition(oid), pgrepl.plain_table_definition(oid),
+                       pgrepl.ddl_context(), pgrepl.ddl_calls(), pgrepl.ddl_capture() from public;
 
 -- Triggers of one event fire in the order of their names. "always": a session that is set to
 -- replica is captured too.

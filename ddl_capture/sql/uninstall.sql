@@ -1,8 +1,12 @@
--- Take everything away that install.sql made, after drop_triggers.sql. Run as a superuser in the
--- source database.
-drop function if exists pgrepl.ddl_capture();
-drop function if exists pgrepl.ddl_context();
-drop function if exists pgrepl.table_definition(oid);
+-- Take everything away that install.sql made, after drop_triggers.sql has committed: nobody's DDL
+-- may wait behind this. Run as a superuser in the source database.
 drop table if exists pgrepl.ddl_log;
 drop table if exists pgrepl.capture;
+drop function if exists pgrepl.ddl_capture();
+drop function if exists pgrepl.ddl_context();
+drop function if exists pgrepl.ddl_calls();
+drop function if exists pgrepl.table_definition(oid);
+drop function if exists pgrepl.plain_table_definition(oid);
+drop function if exists pgrepl.switch(boolean);
+drop function if exists pgrepl.prune();
 drop schema if exists pgrepl;

@@ -52,4 +52,4 @@ select s.source_id, s.name, s.slot, s.dbname, s.system_identifier, s.timeline, s
               / nullif(extract(epoch from max(b.at) - min(b.at)), 0)::float8 as bytes_per_s
          from replication.binding b
         where b.source_id = s.source_id and b.at > now() - interval '1 minute') recent
- where s.name = any (%(names)s)
+ where s.name = any (%(names)s) or s.name <> all (%(configured)s::text[])

@@ -157,17 +157,21 @@ def test_no_op_and_temporary_objects_leave_nothing(captured):
     assert [tag for _, tag in log(captured)] == ["CREATE TABLE", "CREATE MATERIALIZED VIEW"]
 
 
-def test_extension_is_one_event_whatever_its_script_does(captured):
+def test_what_the_script_of_an_extension_does_stands_between_its_start_and_its_end(captured):
     captured.execute(
         "create extension if not exists plpgsql; create extension hstore; create table t (id int)",
         "drop extension hstore",
     )
-    assert [tag for kind, tag in log(captured) if kind == "end"] == [
-        "CREATE EXTENSION",
-        "CREATE EXTENSION",
-        "CREATE TABLE",
-        "DROP EXTENSION",
+    rows = log(captured, "kind, tag, ordinal")
+    assert [row for row in rows if row[1] != "DROP OPERATOR"] == [
+        ("start", "CREATE EXTENSION", 1),
+        ("end", "CREATE EXTENSION", 1),
+        ("start", "CREATE EXTENSION", 2),
+        ("end", "CREATE EXTENSION", 2),
+        ("end", "CREATE TABLE", 3),
+        ("end", "DROP EXTENSION", None),
     ]
+    assert [row[1] for row in rows[3:-3]] == ["DROP OPERATOR"] * 2
 
 
 @pytest.mark.parametrize(
@@ -201,4 +205,5 @@ def test_old_rows_are_pruned(captured):
     captured.execute("create table a ()")
     captured.execute("update pgrepl.ddl_log set stmt_at = now() - interval '8 days'")
     captured.execute("create table b ()")
+    assert captured.value("select pgrepl.prune()") == 1
     assert log(captured, "query") == [("create table b ()",)]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from pgrepl.ddl_capture import install_script, uninstall_script
 from pgrepl.doctor import Area, Status
 from pgrepl.throwaway import Cluster
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.waiting import wait_until
 
 SOURCE = Area.SOURCE
+OLDER = Path(__file__).parents[2] / "support" / "sql" / "older_capture.sql"
 
 
 def assert_broken_then_mended(patient, check, message):
@@ -54,6 +57,72 @@ def test_table_and_sequence_that_cannot_be_read(patient):
     )
     broken = assert_broken_then_mended(patient, "select-privilege", "may not read inner_1.t")
     assert set(broken.objects) == {"inner_1.t", "inner_1.t_id_seq"}
+
+
+MAKES = (
+    "create table public.later (id serial primary key)",
+    "create schema brand_new",
+    "create table brand_new.later (id serial primary key)",
+)
+
+
+@pytest.fixture
+def owner(patient):
+    """A role that owns a replicated table and makes others later."""
+    name = f"{patient.role}_owner"
+    patient.source.execute(
+        f"create role {name}",
+        f"grant create on database {patient.source.name} to {name}",
+        f"grant create on schema public to {name}",
+        f"alter table thing owner to {name}",
+    )
+    yield name
+    patient.source.execute(f"drop owned by {name}", f"drop role {name}")
+
+
+def make_later(patient, owner):
+    with patient.source.connect() as connection:
+        connection.execute(f"set role {owner}".encode())
+        for statement in MAKES:
+            connection.execute(statement.encode())
+
+
+def test_tables_of_tomorrow_can_be_read_after_the_remedy(patient, owner):
+    broken = patient.finding(SOURCE, "future-tables")
+    assert broken.status is Status.WARNING
+    assert broken.is_in_script
+    assert owner in broken.message
+    assert f'GRANT pg_read_all_data TO "{patient.role}"' in broken.remedy.then
+    patient.mend(SOURCE, broken)
+    assert patient.finding(SOURCE, "future-tables").status is Status.OK
+    make_later(patient, owner)
+    assert patient.finding(SOURCE, "select-privilege").status is Status.OK
+
+
+def test_role_that_reads_everything_reads_tables_of_tomorrow(patient, owner):
+    patient.source.execute(f"grant pg_read_all_data to {patient.role}")
+    assert patient.finding(SOURCE, "future-tables").status is Status.OK
+    make_later(patient, owner)
+    assert patient.finding(SOURCE, "select-privilege").status is Status.OK
+
+
+def test_schemas_that_are_excluded_are_not_opened_for_tomorrow(patient, owner):
+    patient.source_options = 'exclude = ["brand_new.*"]\n'
+    broken = patient.finding(SOURCE, "future-tables")
+    assert all('IN SCHEMA "public"' in statement for statement in broken.remedy.sql)
+    patient.mend(SOURCE, broken)
+    assert patient.finding(SOURCE, "future-tables").status is Status.OK
+    make_later(patient, owner)
+    assert patient.finding(SOURCE, "select-privilege").status is Status.OK
+    patient.source_options = ""
+    closed = patient.finding(SOURCE, "select-privilege").objects
+    assert set(closed) == {"brand_new.later", "brand_new.later_id_seq"}
+
+
+def test_patterns_that_name_tables_need_nothing_for_tomorrow(patient, owner):
+    patient.source_options = 'tables = ["public.thing"]\n'
+    assert patient.finding(SOURCE, "future-tables").status is Status.OK
+    assert owner
 
 
 def test_row_security_that_hides_rows(patient):
@@ -133,6 +202,28 @@ def test_unlogged_table_is_a_warning_with_both_ways_out(patient):
     assert finding.remedy is not None
     assert "exclude" in (finding.remedy.then or "")
     assert patient.failing() == set()
+
+
+def test_capture_of_ddl_is_looked_at(patient):
+    assert patient.finding(SOURCE, "ddl-capture").status is Status.OK
+    for statements in install_script(patient.role):
+        patient.source.execute(*(statement.as_string() for statement in statements))
+    finding = patient.finding(SOURCE, "ddl-capture")
+    assert (finding.status, finding.message) == (Status.OK, "DDL is captured")
+    patient.source.execute("create publication everything for all tables")
+    finding = patient.finding(SOURCE, "ddl-capture")
+    assert (finding.status, "everything" in finding.message) == (Status.WARNING, True)
+    patient.source.execute("select pgrepl.switch(false)")
+    finding = patient.finding(SOURCE, "ddl-capture")
+    assert (finding.status, "switched off" in finding.message) == (Status.WARNING, True)
+    patient.source.execute("alter event trigger pgrepl_sql_drop_1 enable always")
+    finding = patient.finding(SOURCE, "ddl-capture")
+    assert (finding.status, "damaged" in finding.message) == (Status.FAILURE, True)
+    for statements in uninstall_script():
+        patient.source.execute(*(statement.as_string() for statement in statements))
+    patient.source.execute(OLDER.read_text(encoding="utf-8"))
+    finding = patient.finding(SOURCE, "ddl-capture")
+    assert (finding.status, "older version" in finding.message) == (Status.WARNING, True)
 
 
 def test_patterns_that_match_nothing(patient):

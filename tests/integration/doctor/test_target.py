@@ -212,3 +212,62 @@ def test_table_of_somebody_else_in_a_replication_schema(patient):
         "create schema replication", "create table replication.schema_version (v text)"
     )
     assert_broken_then_mended(patient, "replication-schema", "pgrepl did not make")
+
+
+CODE = (
+    "create function app.f(int) returns int language sql immutable as 'select $1'",
+    "create function app.g(int) returns int language plpgsql as 'begin return app.f($1); end'",
+    "create function app.t() returns trigger language plpgsql as 'begin return new; end'",
+    "create operator app.@@@ (function = app.f, rightarg = int)",
+    "create type app.pair as (a int)",
+    "create function app.to_pair(int) returns app.pair language sql as 'select row($1)::app.pair'",
+    "create cast (int as app.pair) with function app.to_pair(int)",
+    "create domain app.odd as int default app.f(1) check (app.f(value) > 0)",
+    "create table app.t (id int default app.f(1), g int generated always as (app.f(id)) stored)",
+    "insert into app.t values (5)",
+    "alter table app.t add check (app.f(id) > 0), add check (operator(app.@@@) id > 0)",
+    "create index on app.t (app.f(id))",
+    "create unique index on app.t (id) where app.f(id) > 3",
+    "create statistics app.s on (app.f(id)), g from app.t",
+    "create trigger tr before insert on app.t for each row execute function app.t()",
+    "create view app.v as select app.g(id) from app.t",
+    "create policy p on app.t using (app.f(id) > 0)",
+    "create table app.parts (id int) partition by range (id)",
+    "alter table app.parts add g int generated always as (app.f(id)) stored",
+    "alter table app.parts add check (app.f(id) > 0)",
+    "create index on app.parts (app.f(id))",
+    "create table app.parts_1 partition of app.parts default",
+    # PostgreSQL's own, and an extension's, may stay.
+    "create type app.span as range (subtype = int)",
+    "create extension if not exists hstore",
+    "create table app.fine (id serial primary key, at timestamptz default now())",
+    "alter table app.fine add h hstore default hstore('a', 'b'), add check (abs(id) > 0)",
+    "alter table app.fine add low int generated always as (abs(id)) stored",
+    "create index on app.fine (abs(id))",
+)
+
+
+def test_code_of_a_source_is_named_and_its_statements_take_it_away(patient):
+    patient.target.execute("create schema app", *CODE)
+    migrated(patient)
+    patient.target.execute(
+        "insert into replication.source (name, slot, dbname, system_identifier, timeline)"
+        " values ('shop', 'pgrepl_shop', 'x', 1, 1)",
+        "insert into replication.target_schema select 'app', source_id, 'public'"
+        " from replication.source",
+        f"grant usage on schema replication to {patient.role}",
+        f"grant select on all tables in schema replication to {patient.role}",
+    )
+    found = patient.finding(TARGET, "source-code")
+    assert found.status is Status.FAILURE
+    kinds = {name.split(" ")[0] for name in found.objects}
+    assert kinds == {
+        *("function", "operator", "cast", "domain", "default", "generated", "constraint"),
+        *("index", "statistics", "trigger", "view", "policy"),
+    }
+    assert not any("fine" in name or "span" in name for name in found.objects)
+    patient.mend(TARGET, found)
+    assert patient.finding(TARGET, "source-code").status is Status.OK
+    # Only code went: the rows, with what was computed, are there.
+    assert patient.target.rows("select * from app.t") == [(5, 5)]
+    assert patient.target.rows("select count(*) from app.parts") == [(0,)]

@@ -8,6 +8,7 @@ import pytest
 
 from pgrepl.advisory import take_lock
 from pgrepl.config_file import load_config
+from pgrepl.ddl_capture import install
 from pgrepl.dsn import Side
 from pgrepl.housekeeping import Housekeeper
 from pgrepl.postgres import connect
@@ -135,6 +136,16 @@ def test_history_of_ddl_goes_too(household):
     )
     household.keep_house()
     assert household.target.rows("select log_id from replication.ddl_history") == [(29,)]
+
+
+def test_log_of_captured_ddl_is_kept_short(household):
+    install(household.config().source(household.row.name))
+    household.source.execute("create table old ()")
+    household.source.execute("update pgrepl.ddl_log set stmt_at = now() - interval '8 days'")
+    household.source.execute("create table young ()")
+    household.keep_house()
+    rows = household.source.rows("select query from pgrepl.ddl_log")
+    assert rows == [("create table young ()",)]
 
 
 @pytest.mark.parametrize(("rows", "is_analyzed"), [(20_000, True), (500, False)])

@@ -10,6 +10,7 @@ from pgrepl.naming import (
     TablePattern,
     TableSelection,
     assign_target_schemas,
+    default_owner,
     exact_pattern,
     is_system_schema,
 )
@@ -122,3 +123,10 @@ def test_exact_pattern_takes_in_one_table_and_no_other(schema, table, other):
     pattern = TablePattern(exact_pattern(f"s{schema}", table))
     assert pattern.matches(f"s{schema}", table)
     assert pattern.matches(f"s{schema}", other) is (other == table)
+
+
+def test_role_of_a_source_with_a_long_name_fits_and_is_its_own():
+    names = [f"{'s' * 80}{number}" for number in range(100)]
+    roles = {default_owner(name) for name in names}
+    assert len(roles) == len(names)
+    assert {len(role) for role in roles} == {63}

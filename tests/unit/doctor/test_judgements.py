@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgrepl.config import SourceConfig
+from pgrepl.doctor.code_checks import check_source_code
 from pgrepl.doctor.finding import Area, Examination, Finding, Status, exit_code
 from pgrepl.doctor.machine import ClockReading, check_clocks
 from pgrepl.doctor.plugin_checks import check_plugin, check_plugin_allowed, check_special_floats
@@ -15,9 +16,10 @@ from pgrepl.doctor.plugin_probe import PluginState, Probe
 from pgrepl.doctor.source_checks import check_slot, check_trust_code, check_version
 from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot
 from pgrepl.doctor.target_checks import check_lz4
-from pgrepl.doctor.target_facts import TargetServer
+from pgrepl.doctor.target_facts import SourceCode, TargetFacts, TargetServer
 from pgrepl.dsn import Dsn
 from pgrepl.naming import SchemaTemplate, TableSelection
+from pgrepl.ownership import OwnerRole
 
 SERVER = SourceServer(
     version_num=150020,
@@ -26,6 +28,7 @@ SERVER = SourceServer(
     system_identifier=1,
     role="pgrepl",
     may_replicate=True,
+    reads_everything=True,
     wal_level="logical",
     max_slots=10,
     used_slots=0,
@@ -160,3 +163,43 @@ def test_exit_code_is_that_of_the_first_area_that_failed(failed, code):
         Examination(area, area.value, (bad if area in failed else fine,)) for area in Area
     ]
     assert exit_code(examinations) == code
+
+
+def test_code_of_a_source_is_a_failure_unless_the_configuration_trusts_it():
+    code = [
+        SourceCode("shop", "function", "shop_app.f()", "DROP ROUTINE shop_app.f()"),
+        SourceCode("crm", "function", "crm_app.f()", "DROP ROUTINE crm_app.f()"),
+    ]
+    nothing = {field.name: None for field in dataclasses.fields(TargetServer)}
+    server = TargetServer(**nothing)  # type: ignore[arg-type]
+    target = TargetFacts(
+        server=server, closed_functions=[], schema_version=1, own_schemas={}, code=code
+    )
+    failure, warning = check_source_code(target, trusted=["crm"])
+    assert (failure.status, failure.objects) == (Status.FAILURE, ("function shop_app.f()",))
+    assert failure.remedy is not None
+    assert failure.remedy.sql == ("DROP ROUTINE shop_app.f()",)
+    assert (warning.status, warning.objects) == (Status.WARNING, ("function crm_app.f()",))
+    (fine,) = check_source_code(dataclasses.replace(target, code=()), trusted=[])
+    assert fine.status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("version_num", "grant"),
+    [
+        (150000, 'GRANT "pgrepl_shop" TO "pgrepl"'),
+        (160000, 'GRANT "pgrepl_shop" TO "pgrepl" WITH INHERIT TRUE, SET TRUE'),
+    ],
+)
+def test_membership_says_what_it_is_good_for_from_version_16_on(version_num, grant):
+    role = OwnerRole(
+        "pgrepl_shop",
+        exists=False,
+        is_self=False,
+        foreign_reason=None,
+        is_usable=False,
+        inherits=True,
+        may_create=False,
+    )
+    statements = [s.as_string() for s in role.make_statements("pgrepl", version_num)]
+    assert statements == ['CREATE ROLE "pgrepl_shop" NOLOGIN', grant]

@@ -101,10 +101,13 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     }
     version = {"version"}
     unreachable = {"reachable", "readable"}
-    judged = checks["source_checks"] | checks["plugin_checks"] | checks["table_checks"]
+    kinds = ("source", "plugin", "table", "capture", "future")
+    judged = {check for kind in kinds for check in checks[f"{kind}_checks"]}
     assert set(documented["source"]) == judged | unreachable
-    assert set(documented["target"]) == checks["target_checks"] | version | unreachable
-    assert set(documented["here"]) == checks["machine"] | checks["examine"] - unreachable
+    of_target = checks["target_checks"] | checks["owner_checks"] | checks["code_checks"]
+    assert set(documented["target"]) == of_target | version | unreachable
+    here = checks["machine"] | checks["spark_checks"] | checks["examine"]
+    assert set(documented["here"]) == here - unreachable
     assert all(len(names) == len(set(names)) for names in documented.values())
 
 

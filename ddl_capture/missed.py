@@ -1,0 +1,141 @@
+"""What the source changed while nobody captured it: found by comparing both sides' tables.
+
+A table whose copy is older than the capture, or than the last time that it was switched off, may
+have another structure on the source by now, and no row of the log says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgrepl.catalogue import read_tables
+from pgrepl.config import Config, SourceConfig
+from pgrepl.ddl_capture.naming import make_map
+from pgrepl.ddl_capture.source import CaptureStatus
+from pgrepl.ddl_capture.structure import TableName, compare_tables
+from pgrepl.ddl_capture.target import read_definitions, read_members
+from pgrepl.lsn import Lsn
+from pgrepl.migrations import read_version
+from pgrepl.naming import shown_name
+from pgrepl.postgres import Connection, connect
+from pgrepl.remap import SchemaMap
+from pgrepl.source_state import SourceRow, find_source, read_source_tables, read_target_schemas
+from pgrepl.sqlstate import translated
+
+__all__ = ["MissedDdl", "find_missed"]
+
+_STAGE = "ddl"
+
+
+@dataclass(frozen=True, slots=True)
+class MissedDdl:
+    """Tables that may have changed unseen, compared."""
+
+    #: How many copies are older than the capture.
+    table_count: int
+    #: Whether captured DDL is still on its way: it may be what makes a difference.
+    is_behind: bool
+    #: What differs, a line each.
+    differences: Sequence[str]
+
+
+def find_missed(config: Config, source: SourceConfig, status: CaptureStatus) -> MissedDdl | None:
+    """Compare the tables whose DDL may have gone unseen; None when there is no such table.
+
+    Raises
+    ------
+    SourceError, TargetError
+        when a side cannot be asked.
+
+    """
+    endpoint = config.target.endpoint
+    with connect(endpoint, _STAGE) as target, translated(endpoint, "cannot compare the tables"):
+        row = find_source(target, source.name) if read_version(target) else None
+        if row is None or row.state != "streaming":
+            return None
+        rows = read_source_tables(target, row.source_id)
+        copied = {table.key: table.start_lsn for table in rows if table.state == "ready"}
+        uncertain = [key for key, start in copied.items() if not _is_covered(start, status)]
+        if not uncertain and _is_covered(row.consistent_point, status):
+            return None
+        with (
+            connect(source.endpoint, _STAGE) as origin,
+            translated(source.endpoint, "cannot compare the tables"),
+        ):
+            is_behind = _is_behind(origin, target, row, status)
+            known = {table.key for table in rows}
+            new = [key for key in _selected(origin, source) if key not in known]
+            mine = read_definitions(origin, [*uncertain, *new])
+            names = _read_names(origin, target, row)
+        there = set(_targets(copied, names))
+        theirs = read_definitions(target, _targets(uncertain, names))
+        found = list(_compare([*uncertain, *new], mine, theirs, names, there))
+    return MissedDdl(len(uncertain), is_behind, found)
+
+
+def _is_covered(start: Lsn | None, status: CaptureStatus) -> bool:
+    """Whether all DDL since a copy was captured."""
+    return (
+        status.state == "enabled"
+        and status.complete_lsn is not None
+        and start is not None
+        and start >= status.complete_lsn
+    )
+
+
+def _is_behind(
+    origin: Connection, target: Connection, row: SourceRow, status: CaptureStatus
+) -> bool:
+    """Whether DDL in the log is not applied; a row's number is where the WAL stood."""
+    if status.row_count in (None, 0) or status.is_outdated:
+        return False
+    ((newest,),) = origin.execute("select max(id) from pgrepl.ddl_log").fetchall()
+    ((applied,),) = target.execute(
+        "select coalesce(min(applied_lsn), %s::pg_lsn) - '0/0'::pg_lsn"
+        " from replication.shard_progress where source_id = %s",
+        (row.consistent_point, row.source_id),
+    ).fetchall()
+    return newest is not None and newest > applied
+
+
+def _selected(origin: Connection, source: SourceConfig) -> Iterator[TableName]:
+    """Return the tables that the patterns match today."""
+    for table in read_tables(origin):
+        is_selected = source.selection.matches(table.root_schema, table.root_name)
+        if is_selected and not table.is_unlogged:
+            yield table.key
+
+
+def _read_names(origin: Connection, target: Connection, row: SourceRow) -> SchemaMap:
+    rows = origin.execute(
+        "select x.extname::text, n.nspname::text from pg_extension x"
+        " join pg_namespace n on n.oid = x.extnamespace"
+    )
+    extensions: Mapping[str, str] = dict(rows.fetchall())
+    schemas = read_target_schemas(target, row.source_id)
+    return make_map(schemas, extensions, read_members(target, extensions))
+
+
+def _targets(keys: Sequence[TableName] | Mapping[TableName, Any], names: SchemaMap) -> list[Any]:
+    return [(names.schemas[schema], name) for schema, name in keys if schema in names.schemas]
+
+
+def _compare(
+    keys: Sequence[TableName],
+    mine: Mapping[TableName, Mapping[str, Any]],
+    theirs: Mapping[TableName, Mapping[str, Any]],
+    names: SchemaMap,
+    there: set[TableName],
+) -> Iterator[str]:
+    for key in keys:
+        shown = shown_name(*key)
+        target = theirs.get((names.schemas.get(key[0], ""), key[1]))
+        if key not in mine:
+            yield f"{shown}: the source has no such table any more"
+        elif target is None:
+            yield f"{shown}: the target has no such table"
+        else:
+            for difference in compare_tables(mine[key], target, names, there.__contains__):
+                yield f"{shown}: {difference}"
