@@ -19,6 +19,7 @@ from pgrepl.naming import SchemaTemplate, TableSelection, default_owner
 
 __all__ = [
     "BUCKET_COUNT",
+    "CODE_KINDS",
     "CONSISTENCIES",
     "DDL_KINDS",
     "ON_CONFLICTS",
@@ -63,6 +64,8 @@ SPECIAL_FLOATS: tuple[str, ...] = get_args(SpecialFloats)
 
 #: What DDL may bring besides tables and what they need.
 DDL_KINDS = ("views", "functions", "triggers", "grants", "policies")
+#: Of these: code, which comes only from sources with ``trust_code``.
+CODE_KINDS = frozenset({"functions", "policies", "triggers"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from pgrepl.ddl_capture.comparison import DifferentError
 from pgrepl.ddl_capture.event import CapturedEvent, DroppedObject, Rewrite, decode_event
 from pgrepl.ddl_capture.filling import FILLED, find_filled
 from pgrepl.ddl_capture.journal import StatementStopped
-from pgrepl.ddl_capture.rules import RefusedError
+from pgrepl.ddl_capture.rules import Included, RefusedError
 from pgrepl.ddl_capture.statement import UnknownStatementError
 from pgrepl.ddl_capture.workspace import Workspace
 from pgrepl.errors import DdlStopped, TargetUnavailable
@@ -86,11 +86,12 @@ class Applier:
             return
         is_filled = row.kind == "start" and row.tag in FILLED
         tables = find_filled(row, event.read_rows()) if is_filled else row.tables
+        source = self._config.source(event.source.name)
         # The row of a DROP's end says itself what it dropped.
         self._dropped += row.dropped
         application = Application(
-            Workspace(connection, self._config.source(event.source.name), event, row),
-            self._config.ddl.include,
+            Workspace(connection, source, event, row),
+            Included(self._config.ddl.include, is_code_trusted=source.trust_code),
             row,
             tuple(self._dropped),
             tuple(self._rewrites),

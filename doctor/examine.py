@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -98,7 +98,9 @@ def _examine_databases(
     visits = {source.name: thread.result() for source, thread in zip(sources, threads, strict=True)}
     target = target_thread.result()
     names, names_finding = _assign(sources, visits)
-    examinations = [_examine_source(source, visits[source.name]) for source in sources]
+    examinations = [
+        _examine_source(source, visits[source.name], config.ddl.include) for source in sources
+    ]
     examinations.append(_examine_target(config, target, visits, names))
     clocks = [target.clock, *(visit.clock for visit in visits.values())]
     versions = [v.facts.facts.server.version_num for v in visits.values() if v.facts is not None]
@@ -195,11 +197,13 @@ def _assign(
     return names, Finding.ok("target-schemas", f"{counted(len(names), 'schema')}, no clash")
 
 
-def _examine_source(source: SourceConfig, visit: _Visit[_Reading]) -> Examination:
+def _examine_source(
+    source: SourceConfig, visit: _Visit[_Reading], include: Collection[str]
+) -> Examination:
     findings = list(visit.findings)
     if visit.facts is not None:
         reading = visit.facts
-        findings += check_server(source, reading.facts, reading.probe, reading.writers)
+        findings += check_server(source, reading.facts, reading.probe, reading.writers, include)
         findings += check_tables(reading.facts, source.selection)
         findings.append(check_capture(source.name, reading.capture))
     return Examination(Area.SOURCE, source.name, tuple(findings), visit.psql_conninfo)

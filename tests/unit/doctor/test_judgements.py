@@ -113,6 +113,10 @@ def test_source_whose_code_is_trusted_is_a_warning_that_says_what_that_means():
         selection=TableSelection.of(["*.*"]),
     )
     assert check_trust_code(source).status is Status.OK
+    assert check_trust_code(source, ["views", "grants"]).status is Status.OK
+    finding = check_trust_code(source, ["functions", "views"])
+    assert finding.status is Status.WARNING
+    assert "names functions, and trust_code is false" in finding.message
     finding = check_trust_code(dataclasses.replace(source, trust_code=True))
     assert finding.status is Status.WARNING
     assert "can run any SQL on the target" in finding.message
