@@ -35,7 +35,7 @@ from bench.bench_receive import OPTIONS
 from pgrepl.config import Config, ReplayConfig, SparkConfig
 from pgrepl.receiver import Notifier, Receiver
 from pgrepl.replayer import Replayer
-from pgrepl.replayer.job import DAEMON, ShardJobs
+from pgrepl.replayer.spark_job import DAEMON, ShardJobs
 from pgrepl.spark import build_session
 from pgrepl.spark_background import SessionInBackground
 from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries

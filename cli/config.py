@@ -69,6 +69,8 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
                 **({"max_spool": _size(source.max_spool)} if source.max_spool else {}),
                 "special_floats": source.special_floats,
                 "trust_code": source.trust_code,
+                "kind": source.kind,
+                "plugin": source.plugin,
             }
             for source in config.sources.values()
         },

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pgrepl.config import Config
     from pgrepl.lsn import Lsn
     from pgrepl.postgres import Connection
-    from pgrepl.replayer.parked import ParkedTable
+    from pgrepl.replayer.parked_tables import ParkedTable
 
 __all__ = ["list_tables", "retry", "show", "skip"]
 
@@ -32,7 +32,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
     """List the parked tables, why they are parked, and how much waits."""
     from pgrepl.naming import shown_name
-    from pgrepl.replayer.parked import list_parked
+    from pgrepl.replayer.parked_tables import list_parked
 
     config = invocation.load_config()
     with closing(_open(config)) as connection:
@@ -61,7 +61,7 @@ def show(
     json_output: _Json = False,
 ) -> None:
     """Show the changes that wait for a table, in order."""
-    from pgrepl.replayer.parked import find_parked, read_changes
+    from pgrepl.replayer.parked_tables import find_parked, read_changes
 
     config = invocation.load_config()
     with closing(_open(config)) as connection:
@@ -93,7 +93,7 @@ def retry(
 
     Works while pgrepl replay runs. Exits 50 when it still cannot be applied.
     """
-    from pgrepl.replayer.parked import find_parked, retry_table
+    from pgrepl.replayer.parked_tables import find_parked, retry_table
     from pgrepl.replayer.session import open_session
     from pgrepl.replayer.settings import ReplaySettings
 
@@ -127,7 +127,7 @@ def skip(
 
     The table then differs from its source and is marked as needing a resync.
     """
-    from pgrepl.replayer.parked import find_parked, skip_changes
+    from pgrepl.replayer.parked_tables import find_parked, skip_changes
 
     config = invocation.load_config()
     position = _parse_lsn(through)

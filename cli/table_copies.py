@@ -13,7 +13,7 @@ from pgrepl.basebackup.resync import ResyncOptions, resync_tables
 from pgrepl.basebackup.state import TableProgress
 from pgrepl.errors import PgreplError
 from pgrepl.naming import TableSelection, exact_pattern, shown_name
-from pgrepl.replayer.parked import find_parked, retry_table
+from pgrepl.replayer.parked_tables import find_parked, retry_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync_due import clear_due, read_due

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pgrepl.lsn import Lsn
+from pgrepl.position import Position
 from pgrepl.postgres import Connection
 
 __all__ = ["prune", "publish"]
@@ -34,7 +34,7 @@ delete from replication.binding
 """
 
 
-def publish(connection: Connection, source_id: int, lsn: Lsn) -> bool:
+def publish(connection: Connection, source_id: int, lsn: Position) -> bool:
     """Bind the present time to an LSN that every shard has passed; False when it is not newer.
 
     The LSN is the end of a transaction, or a received position with nothing before it left to

@@ -24,7 +24,9 @@ __all__ = [
     "DDL_KINDS",
     "ON_CONFLICTS",
     "ON_ERRORS",
+    "PLUGINS",
     "SECRET_PATTERN",
+    "SOURCE_KINDS",
     "SPECIAL_FLOATS",
     "Config",
     "Consistency",
@@ -32,8 +34,10 @@ __all__ = [
     "HousekeepingConfig",
     "OnConflict",
     "OnError",
+    "Plugin",
     "ReplayConfig",
     "SourceConfig",
+    "SourceKind",
     "SparkConfig",
     "SpecialFloats",
     "TargetConfig",
@@ -57,10 +61,14 @@ Consistency = Literal["shard", "batch"]
 OnError = Literal["park", "stop"]
 OnConflict = Literal["error", "apply"]
 SpecialFloats = Literal["mark", "exact"]
+SourceKind = Literal["postgres"]
+Plugin = Literal["wal2json"]
 CONSISTENCIES: tuple[str, ...] = get_args(Consistency)
 ON_ERRORS: tuple[str, ...] = get_args(OnError)
 ON_CONFLICTS: tuple[str, ...] = get_args(OnConflict)
 SPECIAL_FLOATS: tuple[str, ...] = get_args(SpecialFloats)
+SOURCE_KINDS: tuple[str, ...] = get_args(SourceKind)
+PLUGINS: tuple[str, ...] = get_args(Plugin)
 
 #: What DDL may bring besides tables and what they need.
 DDL_KINDS = ("views", "functions", "triggers", "grants", "policies")
@@ -161,6 +169,9 @@ class SourceConfig:
     #: Whether functions, operators and what calls them come with the tables: whoever may change the
     #: source's schema then runs SQL on the target.
     trust_code: bool = False
+    #: What the source is, and which output plugin decodes its changes.
+    kind: SourceKind = "postgres"
+    plugin: Plugin = "wal2json"
 
     @property
     def endpoint(self) -> Endpoint:

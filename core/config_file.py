@@ -20,6 +20,8 @@ from pgrepl.config import (
     DDL_KINDS,
     ON_CONFLICTS,
     ON_ERRORS,
+    PLUGINS,
+    SOURCE_KINDS,
     SPECIAL_FLOATS,
     Config,
     Consistency,
@@ -27,8 +29,10 @@ from pgrepl.config import (
     HousekeepingConfig,
     OnConflict,
     OnError,
+    Plugin,
     ReplayConfig,
     SourceConfig,
+    SourceKind,
     SparkConfig,
     SpecialFloats,
     TargetConfig,
@@ -234,6 +238,8 @@ def _read_source(name: str, section: Section) -> SourceConfig:
         max_spool=section.size("max_spool"),
         special_floats=cast("SpecialFloats", section.choice("special_floats", SPECIAL_FLOATS)),
         trust_code=section.boolean("trust_code", default=False),
+        kind=cast("SourceKind", section.choice("kind", SOURCE_KINDS)),
+        plugin=cast("Plugin", section.choice("plugin", PLUGINS)),
     )
 
 

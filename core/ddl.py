@@ -28,6 +28,8 @@ class CapturedDdl:
     commit_at: str
     #: The row: column to PostgreSQL's text of the value.
     row: Mapping[str, str | None]
+    #: Why the row cannot be trusted to be what was run; None: it can.
+    problem: str | None = None
     #: Reads all such rows of the transaction, in order, for who must know what follows.
     read_rows: Callable[[], Iterable[Mapping[str, str | None]]] = tuple
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import Self
 
-__all__ = ["Lsn"]
+from pgrepl.position import Position
+
+__all__ = ["Lsn", "as_lsn"]
 
 _TEXT = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 _LIMIT = 1 << 64
@@ -49,3 +51,10 @@ class Lsn(int):
     def __repr__(self) -> str:
         """Print the LSN as Python code would make it."""
         return f"Lsn({str(self)!r})"
+
+
+def as_lsn(position: Position) -> Lsn:
+    """Return a position of a PostgreSQL source as what it is."""
+    if not isinstance(position, Lsn):
+        raise TypeError(f"a position of a PostgreSQL source is an LSN, not {position}")
+    return position

@@ -20,7 +20,14 @@ from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
 from pgrepl.sqlstate import translated
 
-__all__ = ["Migration", "check_schema_version", "known_migrations", "migrate", "read_version"]
+__all__ = [
+    "Migration",
+    "check_schema_version",
+    "fit_to_server",
+    "known_migrations",
+    "migrate",
+    "read_version",
+]
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 
@@ -113,7 +120,7 @@ def migrate(connection: Connection, endpoint: Endpoint) -> int:
                 check_schema_version(read_version(connection))
                 if step.version in _read_applied(connection):
                     continue
-                connection.execute(step.sql)
+                connection.execute(fit_to_server(step.sql, has_lz4=_has_lz4(connection)))
                 connection.execute(
                     "insert into replication.schema_version (version, name, pgrepl_version)"
                     " values (%s, %s, %s)",
@@ -121,3 +128,15 @@ def migrate(connection: Connection, endpoint: Endpoint) -> int:
                 )
                 done += 1
         return done
+
+
+def fit_to_server(statements: LiteralString, *, has_lz4: bool) -> LiteralString:
+    """Return a step as the server can run it: one that was built without lz4 uses its own pglz."""
+    return statements if has_lz4 else statements.replace("compression lz4 not null", "not null")
+
+
+def _has_lz4(connection: Connection) -> bool:
+    ((has_lz4,),) = connection.execute(
+        "select 'lz4' = any (enumvals) from pg_settings where name = 'default_toast_compression'"
+    ).fetchall()
+    return bool(has_lz4)

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import Format
 
 from pgrepl.dsn import Endpoint
 from pgrepl.lsn import Lsn
@@ -54,6 +55,13 @@ _PG_LSN_OID = 3220
 class _LsnLoader(Loader):
     def load(self, data: Any) -> Lsn:  # noqa: ANN401  psycopg hands over any kind of buffer
         return Lsn.parse(bytes(data).decode())
+
+
+class _LsnBinaryLoader(Loader):
+    format = Format.BINARY
+
+    def load(self, data: Any) -> Lsn:  # noqa: ANN401  as above
+        return Lsn(int.from_bytes(data))
 
 
 class _LsnDumper(Dumper):
@@ -112,5 +120,6 @@ def connect(
         connection = psycopg.connect(text, autocommit=autocommit)
     logger.debug("connected", extra={"to": str(endpoint), "dsn": str(endpoint.dsn), "stage": stage})
     connection.adapters.register_loader(_PG_LSN_OID, _LsnLoader)
+    connection.adapters.register_loader(_PG_LSN_OID, _LsnBinaryLoader)
     connection.adapters.register_dumper(Lsn, _LsnDumper)
     return connection

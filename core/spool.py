@@ -2,10 +2,10 @@ r"""The spool format, which the receiver writes and the replayer reads.
 
 A **segment** is what one receiver commit put into ``replication.raw_messages``: a run of whole
 source transactions, numbered by ``seq``. Its rows are **parts**; the lines of one table always fall
-into one **bucket**. A payload is wal2json's lines, format 2, as the source printed them, joined by
-a newline, which JSON never holds raw. A begin line (``"action":"B"``, with the transaction's
-``lsn`` and ``nextlsn``) stands before the first line of each transaction, in every payload anew, so
-that each payload can be read alone; the lines after it are changes: I, U, D or T.
+into one **bucket**. A payload is the messages of the source's output plugin as the bytes they came
+in, in the encoding of the source; ``format`` and ``encoding`` of its row say how to read it, see
+``pgrepl.decoding``. The begin message of a transaction stands before its first change, in every
+payload again, so that each payload can be read alone.
 
 A ``serial`` segment is one transaction with DDL (inserts into ``pgrepl.ddl_log``) or TRUNCATE. All
 its parts have bucket -1; read in order of ``part`` they are one stream. From the first DDL or
@@ -16,7 +16,7 @@ order.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -34,7 +34,6 @@ __all__ = [
     "SpoolPart",
     "bucket_of",
     "microseconds",
-    "split_payload",
 ]
 
 SegmentKind = Literal["parallel", "serial"]
@@ -47,10 +46,10 @@ DDL_TABLE = ("pgrepl", "ddl_log")
 
 #: ``NOTIFY`` goes here after each commit, the source's name with it.
 CHANNEL = "pgrepl_spool"
-#: Stands behind the source's name in a notification while the receiver has more at hand.
+#: Follows the source's name in a notification while the receiver has more at hand.
 MORE = " more"
 
-#: PostgreSQL holds no value of 1 GiB, and lz4 wants to have 1/255 more than that at hand.
+#: PostgreSQL stores no value of 1 GiB, and lz4 wants to have 1/255 more than that at hand.
 PAYLOAD_LIMIT = 1_069_000_000
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -94,8 +93,3 @@ def microseconds(timestamp: str) -> int:
     1500000
     """
     return (datetime.fromisoformat(timestamp) - _EPOCH) // _MICROSECOND
-
-
-def split_payload(payload: str) -> Iterable[str]:
-    """Return the lines of a payload."""
-    return payload.split("\n")

@@ -156,6 +156,8 @@ class Applier:
                 )
             elif decision is not None and decision.edited is not None:
                 application.run_edited(decision.edited, decision.decided_by)
+            elif event.problem is not None:
+                raise self._stopped(application, event, row, event.problem)
             else:
                 application.run()
         except _UNTOLD as exc:

@@ -1,7 +1,13 @@
-"""Receive committed transactions of a source into the spool, each exactly once."""
+"""Receive committed transactions of a source into the spool, each exactly once.
 
-from pgrepl.receiver.notify import Notifier
+``run`` drives: session after session it opens the spool (``spool_session``) and the source
+(``kinds``, ``source``; ``postgres`` is the only kind), and lets the source's stream hand batches to
+the thread that writes them (``spool_writer``). Where a change goes is decided by ``routing``, what
+is written together by ``segment_buffer``.
+"""
+
 from pgrepl.receiver.run import Receiver, Result
 from pgrepl.receiver.settings import ReceiverSettings
+from pgrepl.receiver.systemd_notify import Notifier
 
 __all__ = ["Notifier", "Receiver", "ReceiverSettings", "Result"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgrepl.lsn import Lsn
-from pgrepl.receiver.routes import TableName
+from pgrepl.position import Position
+from pgrepl.receiver.routing import TableName
 from pgrepl.spool import SpoolPart
 
 __all__ = ["Batch"]
@@ -18,7 +18,7 @@ class Batch:
 
     parts: Sequence[SpoolPart] = ()
     #: What is received once this is committed. None: a transaction goes on, nothing is committed.
-    position: Lsn | None
+    position: Position | None
     last_seq: int
     #: When the newest transaction in it committed, in microseconds since 2000.
     commit_at: int | None = None

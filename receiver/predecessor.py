@@ -1,4 +1,4 @@
-"""Whether the session that holds our origin belongs to a receiver that is alive.
+"""Whether the session that keeps us from receiving belongs to a receiver that is alive.
 
 A receiver that was just killed leaves a session that ends by itself: at once when it waits for its
 client, else with the statement in hand. So one that goes on waiting for its client has one, and so
@@ -8,9 +8,9 @@ waits for that one.
 
 from __future__ import annotations
 
-import re
 import time
 
+from pgrepl.advisory import find_holder
 from pgrepl.postgres import Connection
 
 __all__ = ["is_alive"]
@@ -19,19 +19,17 @@ _LOOKS = 4
 _INTERVAL_S = 0.1
 
 
-def is_alive(connection: Connection, message: str) -> bool:
-    """Look for a while at the session that PostgreSQL's message names; false when in doubt."""
-    # "... is already active for PID 1234", in whatever language.
-    numbers = re.findall(r"\d+", message)
-    if not numbers:
+def is_alive(connection: Connection, lock: str) -> bool:
+    """Look for a while at the session that holds a lock; false when in doubt."""
+    pid = find_holder(connection, lock)
+    if pid is None:
         return False
     seen = []
     for look in range(_LOOKS):
         if look:
             time.sleep(_INTERVAL_S)
         row = connection.execute(
-            "select wait_event, query_start from pg_stat_activity where pid = %s",
-            (int(numbers[-1]),),
+            "select wait_event, query_start from pg_stat_activity where pid = %s", (pid,)
         ).fetchone()
         if row is None:
             return False

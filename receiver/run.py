@@ -21,27 +21,17 @@ from pgrepl import failures
 from pgrepl.config import Config, SourceConfig
 from pgrepl.errors import AlreadyRunning, PgreplError, Retry, TargetError
 from pgrepl.lsn import Lsn
+from pgrepl.position import Position
 from pgrepl.postgres import Connection, connect
-from pgrepl.receiver.assembler import Assembler
-from pgrepl.receiver.notify import Notifier
-from pgrepl.receiver.routes import Router, TableName
-from pgrepl.receiver.session import Session
+from pgrepl.receiver.kinds import make_source
+from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.settings import ReceiverSettings
-from pgrepl.receiver.source import (
-    SourceFacts,
-    mark_end,
-    python_codec,
-    read_catalogue,
-    read_facts,
-)
-from pgrepl.receiver.start import judge_confirmed, judge_start
-from pgrepl.receiver.stream import ReplicationStream, open_stream
-from pgrepl.receiver.target import LiveReceiver, SpoolSession, open_spool
+from pgrepl.receiver.source import Surroundings
+from pgrepl.receiver.spool_session import LiveReceiver, open_spool
+from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.systemd_notify import Notifier
 from pgrepl.receiver.wakeup import Wakeup
-from pgrepl.receiver.wal2json import TEXT_NUMBERS, Wal2Json
-from pgrepl.receiver.writer import SpoolWriter
 from pgrepl.source_state import find_source
-from pgrepl.sqlstate import translated
 
 __all__ = ["Receiver", "Result"]
 
@@ -52,7 +42,8 @@ logger = logging.getLogger(__name__)
 class Result:
     """What was received, when it ended on purpose."""
 
-    flushed: Lsn
+    #: Everything before it is in the spool.
+    flushed: Position
     transaction_count: int
     change_count: int
     segment_count: int
@@ -76,10 +67,12 @@ class Receiver:
         self._source = source
         self._settings = settings or ReceiverSettings()
         self._notifier = notifier or Notifier({})
-        self._plugin = Wal2Json()
         self._wakeup = Wakeup()
+        self._reader = make_source(
+            source, Surroundings(self._settings, self._wakeup, self._notifier)
+        )
         self._stopping = threading.Event()
-        self._flushed = Lsn(0)
+        self._flushed: Position = Lsn(0)
         self._transaction_count = 0
         self._change_count = 0
         self._segment_count = 0
@@ -94,7 +87,7 @@ class Receiver:
         self._stopping.set()
         self._wakeup.stop()
 
-    def run(self, *, once: bool = False, until: Lsn | None = None) -> Result:
+    def run(self, *, once: bool = False, until: Position | None = None) -> Result:
         """Receive until stopped; up to the source's end now with ``once``, or up to a position.
 
         Raises
@@ -104,14 +97,14 @@ class Receiver:
 
         """
         # Messages are in no cycles: the collector would look at them for nothing, again and again.
-        # What a broken session leaves behind is collected before the next one.
+        # What a broken session leaves is collected before the next one.
         gc.disable()
         try:
-            stop_lsn = until
+            stop = until
             if once:
-                marked = self._persist(partial(mark_end, self._source), is_patient=False)
-                stop_lsn = marked if until is None else min(marked or until, until)
-            self._persist(partial(self._receive, stop_lsn), is_patient=stop_lsn is None)
+                marked = self._persist(self._reader.mark_end, is_patient=False)
+                stop = marked if until is None else min(marked or until, until)
+            self._persist(partial(self._receive, stop), is_patient=stop is None)
         finally:
             gc.enable()
             self._notifier.stopping()
@@ -124,7 +117,9 @@ class Receiver:
             self._resync_tables,
         )
 
-    def _persist(self, attempt: Callable[[], Lsn | None], *, is_patient: bool) -> Lsn | None:
+    def _persist(
+        self, attempt: Callable[[], Position | None], *, is_patient: bool
+    ) -> Position | None:
         """Try until it works, as long as what stands in the way passes by itself."""
         settings = self._settings
         backoff_s = settings.backoff_s
@@ -186,98 +181,35 @@ class Receiver:
             self._notifier.alive()
             self._stopping.wait(min(left_s, 1))
 
-    def _receive(self, stop_lsn: Lsn | None) -> Lsn | None:
+    def _receive(self, stop: Position | None) -> Position | None:
         """Run one session."""
         gc.collect()
         with ExitStack() as stack:
             spool = open_spool(self._source, self._config.target.endpoint)
             stack.callback(spool.close)
-            stream = open_stream(self._source)
-            stack.callback(stream.close, 0)
-            facts = read_facts(self._source)
-            assembler = self._begin(spool, stream, facts, stop_lsn)
+            stream = stack.enter_context(self._reader.open(spool, stop))
+            self._has_streamed = True
             writer = SpoolWriter(
                 spool,
-                start=Lsn(assembler.received),
+                start=stream.start,
                 settings=self._settings,
                 max_spool=self._source.max_spool,
-                may_pause=stop_lsn is None,
+                may_pause=stop is None,
                 wake=self._wakeup.wake,
             )
             stack.callback(self._end, writer)
-            session = Session(
-                stream=stream,
-                assembler=assembler,
-                writer=writer,
-                settings=self._settings,
-                timeout_s=float(facts.wal_sender_timeout_s),
-                wakeup=self._wakeup,
-                notifier=self._notifier,
-            )
             self._notifier.ready()
             self._forget_failure()
-            with translated(self._source.endpoint, "the stream broke"):
-                session.run()
+            stream.run(writer)
             self._end(writer)
             if not self._stopping.is_set():
                 self._resync_tables = tuple(spool.read_resyncs())
         return None
 
-    def _begin(
-        self,
-        spool: SpoolSession,
-        stream: ReplicationStream,
-        facts: SourceFacts,
-        stop_lsn: Lsn | None,
-    ) -> Assembler:
-        """Check that nothing is missing, and let the source begin to send."""
-        source = self._source
-        progress = spool.read_progress()
-        start = judge_start(
-            row=spool.source,
-            origin=spool.read_origin(),
-            progress=progress,
-            facts=facts,
-            identity=stream.identify(),
-            plugin=self._plugin.name,
-        )
-        if facts.wal_status == "unreserved":
-            logger.warning(
-                "the source is about to remove what was not received yet;"
-                " raise max_slot_wal_keep_size",
-                extra={"slot": source.slot},
-            )
-        codec = python_codec(source, facts.encoding)
-        router = Router(
-            db=spool.source.dbname,
-            selection=source.selection,
-            codec=codec,
-            assigned=spool.read_buckets(),
-            read_catalogue=partial(read_catalogue, source),
-        )
-        spool.use_encoding(facts.encoding)
-        if source.special_floats == "exact":
-            stream.hear_debug()
-        stream.start(start, self._plugin)
-        # Somebody may have read from the slot since the first look. Now nobody can but us.
-        judge_confirmed(spool.source, start, read_facts(source))
-        self._has_streamed = True
-        logger.info("streaming", extra={"slot": source.slot, "start": start})
-        return Assembler(
-            plugin=self._plugin,
-            router=router,
-            start=start,
-            last_seq=progress.last_seq if progress is not None else 0,
-            limit_bytes=self._settings.segment_bytes,
-            codec=codec,
-            has_text_numbers=TEXT_NUMBERS in stream.options,
-            stop_lsn=stop_lsn,
-        )
-
     def _end(self, writer: SpoolWriter) -> None:
         """End the writer, once, and add up what it did."""
         if writer.close(self._settings.stop_s):
-            self._flushed = Lsn(max(self._flushed, writer.flushed))
+            self._flushed = writer.flushed
             self._transaction_count += writer.transaction_count
             self._change_count += writer.change_count
             self._segment_count += writer.segment_count

@@ -1,79 +1,67 @@
-"""Ordinary sessions on the source: short ones, opened when there is something to ask."""
+"""What the receiver needs of a source, whatever its kind; ``pgrepl.receiver.kinds`` lists them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-
-from psycopg.rows import class_row
+from typing import Protocol
 
 from pgrepl.config import SourceConfig
-from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection, connect
-from pgrepl.queries import load_query
-from pgrepl.receiver.routes import CatalogueTable
-from pgrepl.sqlstate import translated
+from pgrepl.position import Position
+from pgrepl.receiver.settings import ReceiverSettings
+from pgrepl.receiver.spool_session import SpoolSession
+from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.systemd_notify import Notifier
+from pgrepl.receiver.wakeup import Wakeup
 
-__all__ = ["SourceFacts", "mark_end", "python_codec", "read_catalogue", "read_facts"]
+__all__ = ["MakeSource", "Source", "SourceStream", "Surroundings"]
 
 
 @dataclass(frozen=True, slots=True)
-class SourceFacts:
-    """A row of ``sql/source_facts.sql``; the slot's columns are None when there is no slot."""
+class Surroundings:
+    """What a receiver's process gives to whoever reads a source."""
 
-    encoding: str
-    is_standby: bool
-    flush_lsn: Lsn | None
-    #: 0: the source waits for ever.
-    wal_sender_timeout_s: float
-    slot_plugin: str | None
-    slot_dbname: str | None
-    confirmed_flush_lsn: Lsn | None
-    wal_status: str | None
+    settings: ReceiverSettings
+    #: Ends waits, and says when to stop.
+    wakeup: Wakeup
+    notifier: Notifier
 
 
-def read_facts(config: SourceConfig) -> SourceFacts:
-    """Read what must hold before streaming begins."""
-    with _session(config, "cannot read the state of the slot") as connection:
-        with connection.cursor(row_factory=class_row(SourceFacts)) as cursor:
-            query = load_query("pgrepl.receiver", "source_facts")
-            (facts,) = cursor.execute(query, {"slot": config.slot}).fetchall()
-        return facts
+class SourceStream(Protocol):
+    """An open source: it sends what follows the position that the target has recorded."""
+
+    @property
+    def start(self) -> Position:
+        """Everything before it is in the spool already."""
+
+    def run(self, writer: SpoolWriter) -> None:
+        """Read until told to stop, or until the end that was asked for.
+
+        Batches go to the writer in order. What the writer has flushed, and nothing beyond it, is
+        confirmed to the source, which may then forget it.
+        """
 
 
-def read_catalogue(config: SourceConfig) -> Sequence[CatalogueTable]:
-    """Read all tables whose changes can arrive."""
-    with _session(config, "cannot read the tables") as connection:
-        cursor = connection.cursor(row_factory=class_row(CatalogueTable))
-        return cursor.execute(load_query("pgrepl.receiver", "source_tables")).fetchall()
+class Source(Protocol):
+    """A source that can be received."""
+
+    def mark_end(self) -> Position:
+        """Return a position that no transaction lies after which committed before this call."""
+
+    def open(
+        self, spool: SpoolSession, stop: Position | None
+    ) -> AbstractContextManager[SourceStream]:
+        """Connect, and check that nothing is missing between the spool and what will be sent.
+
+        ``stop`` is the position to end at; None: on and on.
+
+        Raises
+        ------
+        SourceError, SpoolError
+            when something may be missing.
+
+        """
 
 
-def mark_end(config: SourceConfig) -> Lsn:
-    """Return a position behind which no transaction lies that committed before this call.
-
-    The written position would not do: a transaction with ``synchronous_commit = off`` may have
-    committed beyond it. A record of our own comes after all of them, and its flush takes theirs to
-    disk, where the source reads what it sends.
-    """
-    with _session(config, "cannot mark the end") as connection, connection.transaction():
-        connection.execute("set local synchronous_commit = local")
-        ((lsn,),) = connection.execute(
-            "select pg_logical_emit_message(true, 'pgrepl', 'end')"
-        ).fetchall()
-        return Lsn(lsn)
-
-
-def python_codec(config: SourceConfig, encoding: str) -> str:
-    """Return Python's name of the source's encoding."""
-    with _session(config, "cannot use its encoding") as connection:
-        connection.execute("select set_config('client_encoding', %s, false)", (encoding,))
-        codec = connection.info.encoding
-    # SQL_ASCII says nothing about its bytes; UTF-8 is the likely case, and strict.
-    return "utf-8" if codec == "ascii" else codec
-
-
-@contextmanager
-def _session(config: SourceConfig, action: str) -> Iterator[Connection]:
-    with connect(config.endpoint, "receive") as connection, translated(config.endpoint, action):
-        yield connection
+MakeSource = Callable[[SourceConfig, Surroundings], Source]

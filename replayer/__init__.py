@@ -1,11 +1,12 @@
 """Apply the spool to the target tables, sharded, through Spark.
 
-``run`` drives: it asks ``plan`` for the next batch of each source and gives it to Spark (``job``),
-one task per shard. A task (``shard``) reads its parts (``chunk``, ``sort``), folds them to the net
-change per row (``changes``, ``layout``, ``fold``, on the bytes of ``lines``), and writes that
-(``stage``, ``merge``) with its progress in one transaction. Under batch consistency the driver
-merges what all shards have staged (``whole``). Transactions with DDL or TRUNCATE are applied by the
-driver alone (``serial``, ``stream``). What cannot be applied is kept (``park``).
+``run`` drives: it asks each source's queue (``source_queue``, ``batches``) for the next batch and
+gives it to Spark (``spark_job``), one task per shard. A task (``shard.task``) reads its rows of the
+spool (``spool_reader``, ``shard.chunks``), folds them to the net change per row (``shard.fold``, on
+what ``pgrepl.decoding`` reads), and writes that (``shard.staging``, ``shard.merge``) with its
+progress in one transaction. Under batch consistency the driver merges what all shards have staged
+(``batch_commit``). Transactions with DDL or TRUNCATE are applied by the driver alone (``serial``).
+What cannot be applied is kept (``parking``) until a person decides (``parked_tables``).
 """
 
 from pgrepl.replayer.run import Replayer, SourceResult

@@ -9,16 +9,16 @@ from psycopg.rows import class_row
 
 from pgrepl.bindings import publish
 from pgrepl.errors import PgreplError, Retry
-from pgrepl.lsn import Lsn
+from pgrepl.position import Position
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
-from pgrepl.replayer.plan import Segment
+from pgrepl.replayer.batches import Segment
 
 __all__ = [
     "Fenced",
     "ShardPosition",
     "begin_progress",
-    "deal_anew",
+    "change_shard_count",
     "finish",
     "follow_idle",
     "last_written",
@@ -35,7 +35,7 @@ class Fenced(PgreplError):
     retry = Retry.TIMED
 
     def __init__(self, message: str = "a shard was moved by another task") -> None:
-        """Say so; what to do next is planned anew."""
+        """Say so; what to do next is planned again."""
         super().__init__(message)
 
 
@@ -46,7 +46,7 @@ class ShardPosition:
     shard: int
     shard_count: int
     applied_seq: int
-    applied_lsn: Lsn
+    applied_lsn: Position
 
 
 def begin_progress(connection: Connection, source_id: int, shard_count: int) -> None:
@@ -75,13 +75,13 @@ def read_positions(connection: Connection, source_id: int) -> Sequence[ShardPosi
         ).fetchall()
 
 
-def deal_anew(connection: Connection, source_id: int, shard_count: int) -> None:
+def change_shard_count(connection: Connection, source_id: int, shard_count: int) -> None:
     """Change the number of shards of a source, all of which stand at one segment."""
     with connection.transaction():
         ((seq, lsn, least),) = connection.execute(
-            "with gone as (delete from replication.shard_progress where source_id = %s"
+            "with removed as (delete from replication.shard_progress where source_id = %s"
             " returning applied_seq, applied_lsn)"
-            " select max(applied_seq), max(applied_lsn), min(applied_seq) from gone",
+            " select max(applied_seq), max(applied_lsn), min(applied_seq) from removed",
             (source_id,),
         ).fetchall()
         if seq != least:
@@ -97,7 +97,7 @@ def deal_anew(connection: Connection, source_id: int, shard_count: int) -> None:
 def read_segments(
     connection: Connection, source_id: int, from_seq: int, limit: int
 ) -> Sequence[Segment]:
-    """Return the segments behind one."""
+    """Return the segments after one."""
     with connection.cursor(row_factory=class_row(Segment)) as cursor:
         return cursor.execute(
             load_query("pgrepl.replayer", "segments"),
@@ -120,7 +120,7 @@ def move(
     *,
     from_seq: int,
     to_seq: int,
-    to_lsn: Lsn,
+    to_lsn: Position,
 ) -> None:
     """Move one shard, in the transaction that applies what lies between.
 
@@ -140,7 +140,7 @@ def move(
 
 
 def move_all(
-    connection: Connection, source_id: int, from_seq: int, to_seq: int, to_lsn: Lsn
+    connection: Connection, source_id: int, from_seq: int, to_seq: int, to_lsn: Position
 ) -> None:
     """Move every shard of a source at once."""
     moved = connection.execute(
@@ -153,7 +153,7 @@ def move_all(
         raise Fenced
 
 
-def finish(connection: Connection, source_id: int, to_seq: int, to_lsn: Lsn) -> None:
+def finish(connection: Connection, source_id: int, to_seq: int, to_lsn: Position) -> None:
     """Remove what every shard has applied, and publish the position; one transaction.
 
     Shards that had nothing to do follow here.

@@ -17,13 +17,13 @@ from pgrepl.config import Config
 from pgrepl.ddl import DdlApplier
 from pgrepl.errors import AlreadyRunning, PgreplError, Retry
 from pgrepl.failpoint import reach
-from pgrepl.lsn import Lsn
 from pgrepl.migrations import migrate
 from pgrepl.naming import shown_name
+from pgrepl.position import Position
 from pgrepl.postgres import Connection, connect
-from pgrepl.replayer.job import JobFailed, ShardJobs
+from pgrepl.replayer.batch_commit import drop_staging, merge_batch, staging_prefix
 from pgrepl.replayer.listener import Listener
-from pgrepl.replayer.pace import seconds_apart
+from pgrepl.replayer.pacing import seconds_apart
 from pgrepl.replayer.progress import (
     begin_progress,
     finish,
@@ -31,12 +31,12 @@ from pgrepl.replayer.progress import (
     last_written,
     read_positions,
 )
-from pgrepl.replayer.serial import SerialTransaction
+from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard import ShardResult, TableStopped
-from pgrepl.replayer.whole import drop_stages, merge_batch, stage_prefix
-from pgrepl.replayer.work import SourceWork, Work, shard_tasks
+from pgrepl.replayer.shard.task import ShardResult, TableStopped
+from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
+from pgrepl.replayer.spark_job import JobFailed, ShardJobs
 from pgrepl.resync_due import read_due
 from pgrepl.source_state import find_source
 from pgrepl.sqlstate import translated
@@ -54,7 +54,7 @@ class SourceResult:
     """What was applied of a source, when it ended on purpose."""
 
     source: str
-    applied: Lsn
+    applied: Position
     change_count: int
     batch_count: int
     #: Tables that are parked now, by schema and name.
@@ -92,7 +92,7 @@ class Replayer:
         self._is_stopping.set()
 
     def run(
-        self, *, once: bool = False, until: Mapping[str, Lsn] | None = None
+        self, *, once: bool = False, until: Mapping[str, Position] | None = None
     ) -> list[SourceResult]:
         """Apply the spool: all that is there now (once), up to positions, or until stopped.
 
@@ -122,7 +122,7 @@ class Replayer:
                 # A job of cron has no other time for it.
                 self._upkeep.stop(None if is_ending and not self._is_stopping.is_set() else 0.0)
 
-    def _run_session(self, *, is_ending: bool, until: Mapping[str, Lsn]) -> list[SourceResult]:
+    def _run_session(self, *, is_ending: bool, until: Mapping[str, Position]) -> list[SourceResult]:
         with (
             closing(connect(self._target, _STAGE)) as control,
             closing(Listener(self._target)) as listener,
@@ -141,14 +141,14 @@ class Replayer:
             return [_result(control, work) for work in works.values()]
 
     def _open_sources(self, control: Connection, works: dict[int, SourceWork]) -> None:
-        """Take up sources that are copied, and leave those that are dropped or copied anew."""
+        """Take up sources that are copied, and leave those that are dropped or copied again."""
         found = [find_source(control, name) for name in self._config.sources]
         streaming = {row.source_id: row for row in found if row and row.state == "streaming"}
         for source_id in works.keys() - streaming.keys():
-            logger.warning('source "%s" is gone', works.pop(source_id).source.name)
+            logger.warning('source "%s" does not exist any more', works.pop(source_id).source.name)
         for source_id in streaming.keys() - works.keys():
             begin_progress(control, source_id, self._config.replay.shards)
-            drop_stages(control, source_id)
+            drop_staging(control, source_id)
             works[source_id] = SourceWork(streaming[source_id])
             logger.info("replaying", extra={"source": streaming[source_id].name})
 
@@ -241,7 +241,7 @@ class Replayer:
         tasks = []
         for _, work in planned:
             # Shards that are apart can only be brought together one by one.
-            prefix = (lambda i: f"{stage_prefix(i)}{run}") if is_whole and work.is_even else None
+            prefix = (lambda i: f"{staging_prefix(i)}{run}") if is_whole and work.is_even else None
             tasks += shard_tasks(work, self._target, self._config.replay, self._settings, prefix)
         begin = time.monotonic()
         try:
@@ -369,7 +369,9 @@ def _passes(error: PgreplError | None) -> bool:
     )
 
 
-def _set_ends(control: Connection, works: Iterable[SourceWork], until: Mapping[str, Lsn]) -> None:
+def _set_ends(
+    control: Connection, works: Iterable[SourceWork], until: Mapping[str, Position]
+) -> None:
     """Let each source end where its spool ends now; with positions, only the named ones go on."""
     for work in works:
         work.until = until.get(work.source.name)

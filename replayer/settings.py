@@ -14,7 +14,7 @@ class ReplaySettings:
     """Sizes and times."""
 
     #: A task folds so many bytes of spool at a time, up to the second where there are many tables
-    #: among them. It holds a few times as much in memory, and reads the next while it applies one.
+    #: among them. It takes a few times as much memory, and reads the next while it applies one.
     step_bytes: int = 16 * _MIB
     chunk_bytes: int = 64 * _MIB
     #: A batch has at most so many changes and segments of a source, whatever its seconds.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.config import SparkConfig
-from pgrepl.replayer.job import DAEMON, ShardJobs
+from pgrepl.replayer.spark_job import DAEMON, ShardJobs
 from pgrepl.spark import build_session
 from pgrepl.spark_background import SessionInBackground
 from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries

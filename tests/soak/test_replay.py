@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from pgrepl.replayer.shard import ShardResult, run_shard
+from pgrepl.replayer.shard.task import ShardResult, run_shard
 from pgrepl.throwaway import Cluster
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.spark.test_replay_random import run_seed

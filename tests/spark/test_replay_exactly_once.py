@@ -6,12 +6,12 @@ import pytest
 
 from pgrepl.errors import TargetUnavailable
 from pgrepl.replayer import ReplaySettings
-from pgrepl.replayer.job import ShardJobs
+from pgrepl.replayer.batch_commit import merge_batch, staging_prefix
 from pgrepl.replayer.progress import Fenced, finish
-from pgrepl.replayer.serial import SerialTransaction
+from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import open_session
-from pgrepl.replayer.shard import ShardResult, ShardTask, run_shard
-from pgrepl.replayer.whole import merge_batch, stage_prefix
+from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
+from pgrepl.replayer.spark_job import ShardJobs
 from tests.support.backlog import control, die_at, plan
 from tests.support.pipeline import QUICK, NoDdl
 
@@ -20,7 +20,7 @@ SMALL = ReplaySettings(step_bytes=1, chunk_bytes=4000)
 
 
 def prefix(source_id: int) -> str:
-    return f"{stage_prefix(source_id)}run"
+    return f"{staging_prefix(source_id)}run"
 
 
 def finish_and_compare(backlog, **options):

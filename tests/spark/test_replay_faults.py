@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from pgrepl.errors import DdlError, PgreplError, SpoolError, TargetUnavailable
-from pgrepl.replayer.parked import list_parked, retry_table
+from pgrepl.replayer.parked_tables import list_parked, retry_table
 from pgrepl.replayer.session import open_session
-from pgrepl.replayer.shard import ShardResult, run_shard
+from pgrepl.replayer.shard.task import ShardResult, run_shard
 from tests.support.backlog import TABLES, control, plan
 from tests.support.pipeline import QUICK, Pipeline
 from tests.support.replaying import checksums
@@ -231,11 +231,12 @@ def backlog_table(backlog, name):
 
 
 DAMAGES = {
-    "truncated": "update replication.raw_messages set payload = left(payload, -20)",
+    "truncated": "update replication.raw_messages set payload ="
+    " substr(payload, 1, length(payload) - 20)",
     "line lost": "update replication.raw_messages set payload ="
-    " regexp_replace(payload, E'\\n[^\\n]*$', '')",
+    " convert_to(regexp_replace(convert_from(payload, 'UTF8'), E'\\n[^\\n]*$', ''), 'UTF8')",
     "not JSON": "update replication.raw_messages set payload ="
-    " replace(payload, '\"name\"', 'name')",
+    " convert_to(replace(convert_from(payload, 'UTF8'), '\"name\"', 'name'), 'UTF8')",
 }
 
 
@@ -269,7 +270,8 @@ def test_damage_that_leaves_the_length_is_seen_by_its_own_shard(backlog, consist
     """What other shards had of the transaction may be applied then, but is never published."""
     where = f"seq = 3 and bucket = {backlog_table(backlog, 'b')} returning first_lsn::text"
     damaged = backlog.target.value(
-        "update replication.raw_messages set payload = replace(payload, '\"name\"', '\"nAme\"')"
+        "update replication.raw_messages set payload ="
+        " convert_to(replace(convert_from(payload, 'UTF8'), '\"name\"', '\"nAme\"'), 'UTF8')"
         f" where {where}"
     )
     result = backlog.replay(consistency=consistency)

@@ -9,7 +9,7 @@ import pytest
 
 from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.errors import PgreplError
-from pgrepl.replayer.job import ShardJobs
+from pgrepl.replayer.spark_job import ShardJobs
 from pgrepl.resync_due import mark_due
 from pgrepl.throwaway import Cluster
 from tests.support.backlog import control
@@ -94,7 +94,7 @@ def test_damaged_spool_is_exit_code_40(backlog, config):
     backlog.target.execute("delete from replication.raw_messages where seq = 1 and part = 0")
     done = run_pgrepl("replay", "--once", "--config", config)
     assert done.returncode == 40, done.stderr
-    assert "the spool is damaged: segment 1 has 3 rows, 4 were written" in done.stderr
+    assert "the spool is corrupted: segment 1 has 3 rows, 4 were written" in done.stderr
 
 
 @pytest.mark.parametrize("consistency", ["shard", "batch"])

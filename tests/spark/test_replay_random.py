@@ -8,7 +8,7 @@ import pytest
 
 from pgrepl.receiver import ReceiverSettings
 from pgrepl.replayer import ReplaySettings
-from pgrepl.replayer.shard import run_shard
+from pgrepl.replayer.shard.task import run_shard
 from tests.support.backlog import die_at, plan
 from tests.support.pipeline import Pipeline
 from tests.support.random_source import TABLES, change_at_random

@@ -12,8 +12,8 @@ from pgrepl.dsn import Side
 from pgrepl.postgres import Connection, connect
 from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.progress import begin_progress
-from pgrepl.replayer.shard import ShardTask
-from pgrepl.replayer.work import SourceWork, Work, shard_tasks
+from pgrepl.replayer.shard.task import ShardTask
+from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
 from pgrepl.source_state import find_source
 from pgrepl.throwaway import Cluster
 from tests.support.database import Database
@@ -71,7 +71,7 @@ def control(pipeline: Pipeline) -> Iterator[Connection]:
 def plan(
     pipeline: Pipeline,
     settings: ReplaySettings = QUICK,
-    stage_prefix: Callable[[int], str] | None = None,
+    staging_prefix: Callable[[int], str] | None = None,
 ) -> tuple[Work, list[ShardTask]]:
     """Plan the next batch as the replayer does, and the tasks for it."""
     config = pipeline.config
@@ -81,7 +81,7 @@ def plan(
         begin_progress(connection, source.source_id, config.replay.shards)
         work = SourceWork(source).plan(connection, config.replay, settings)
     assert work is not None
-    tasks = shard_tasks(work, config.target.endpoint, config.replay, settings, stage_prefix)
+    tasks = shard_tasks(work, config.target.endpoint, config.replay, settings, staging_prefix)
     return work, tasks
 
 

@@ -50,8 +50,9 @@ def spool(target: Database, source_id: int, seq: int, first: int, last: int) -> 
     with target_connection(target) as connection:
         connection.execute(
             "insert into replication.raw_messages (source_id, seq, bucket, part, kind, first_lsn,"
-            " last_lsn, first_commit_at, last_commit_at, change_count, payload)"
-            " select %s, %s, bucket, bucket, 'parallel', %s, %s, now(), now(), 1, '{}'"
+            " last_lsn, first_commit_at, last_commit_at, change_count, format, encoding, payload)"
+            " select %s, %s, bucket, bucket, 'parallel', %s, %s, now(), now(), 1, 'wal2json',"
+            " 'UTF8', '{}'"
             " from generate_series(0, 1) bucket",
             (source_id, seq, Lsn(first), Lsn(last)),
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from pgrepl.replayer.changes import TableChanges
-from pgrepl.replayer.lines import mark_nulls
-from pgrepl.replayer.shape import Column, Shape, ValueKind
+from pgrepl.decoding.changes import TableChanges
+from pgrepl.decoding.shape import Column, Shape, ValueKind
+from pgrepl.decoding.wal2json import Wal2JsonPayload
 from tests.support.lines import TIME
 
 
@@ -48,6 +48,4 @@ def line(
 
 def read(shape: Shape | None, lines: Sequence[bytes]) -> TableChanges:
     """Read lines of table ``t`` as a task does."""
-    changes = TableChanges(("public", "t"), shape)
-    changes.take_lines([mark_nulls(line) for line in lines])
-    return changes
+    return Wal2JsonPayload("UTF8").read_changes(("public", "t"), shape, lines)

@@ -14,6 +14,7 @@ from typing import Any, Self
 import psycopg
 
 from pgrepl.dsn import Side
+from pgrepl.encodings import python_codec
 from pgrepl.lsn import Lsn
 from pgrepl.migrations import migrate
 from pgrepl.postgres import connect
@@ -114,12 +115,12 @@ class Streaming:
     def lines(self) -> list[dict[str, Any]]:
         """Return what the spool holds, changes only, in order, numbers as their text."""
         payloads = self.target.rows(
-            "select payload from replication.raw_messages order by source_id, seq, part"
+            "select payload, encoding from replication.raw_messages order by source_id, seq, part"
         )
         found = [
             json.loads(line, parse_int=str, parse_float=str)
-            for (payload,) in payloads
-            for line in payload.split("\n")
+            for payload, encoding in payloads
+            for line in payload.decode(python_codec(encoding)).split("\n")
         ]
         return [line for line in found if line["action"] != "B"]
 

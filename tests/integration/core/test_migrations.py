@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
+from pgrepl import migrations
 from pgrepl.dsn import Side
 from pgrepl.errors import SchemaVersionError, TargetError
 from pgrepl.migrations import Migration, known_migrations, migrate, read_version
@@ -92,3 +93,23 @@ def test_step_with_a_lower_number_that_comes_later_still_runs(target, monkeypatc
         monkeypatch.setattr("pgrepl.migrations.known_migrations", lambda steps=steps: steps)
         assert migrate_target(target) == count
     assert target.value("select to_regclass('replication.late') is not null")
+
+
+def test_privileges_on_the_view_of_the_spool_survive_its_change(target, monkeypatch):
+    older = [step for step in known_migrations() if step.version < 12]
+    monkeypatch.setattr(migrations, "known_migrations", lambda: older)
+    migrate_target(target)
+    target.execute("grant select on replication.messages to public")
+    monkeypatch.undo()
+    migrate_target(target)
+    assert target.value(
+        "select has_table_privilege('pg_monitor', 'replication.messages', 'select')"
+    )
+
+
+def test_steps_fit_a_server_without_lz4(target):
+    with target.connect() as connection, connection.transaction():
+        for step in known_migrations():
+            fitted = migrations.fit_to_server(step.sql, has_lz4=False)
+            assert "compression lz4" not in fitted.replace("set compression lz4", "")
+            connection.execute(fitted)

@@ -42,7 +42,7 @@ def test_big_transaction_passes_in_bounded_memory(streaming):
         " (select payload from replication.raw_messages order by part desc limit 1)"
     )[0]
     # Each part can be read alone.
-    assert all(part.startswith('{"action":"B"') for part in (first, last))
+    assert all(part.startswith(b'{"action":"B"') for part in (first, last))
 
 
 def test_big_transaction_with_a_late_truncate_becomes_serial_as_a_whole(source, stream_from):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.config_file import load_config
+from pgrepl.encodings import python_codec
 from pgrepl.errors import SourceError
 from pgrepl.receiver import run
-from pgrepl.receiver.source import python_codec
+from pgrepl.receiver.postgres import source as postgres_source
 from tests.support.counting import load
 from tests.support.waiting import wait_until
 
@@ -65,7 +66,7 @@ def test_slot_that_is_consumed_after_the_first_look_is_refused(received, monkeyp
         )
         return python_codec(*arguments)
 
-    monkeypatch.setattr(run, "python_codec", consume_and_go_on)
+    monkeypatch.setattr(postgres_source, "python_codec", consume_and_go_on)
     config = load_config(received.config)
     with pytest.raises(SourceError, match="was consumed up to"):
         run.Receiver(config, config.source(received.name)).run(once=True)
@@ -126,7 +127,7 @@ def test_origin_that_somebody_moved_is_refused(received):
 
 def test_origin_that_is_gone_is_refused(received):
     received.target.execute(f"select pg_replication_origin_drop('{received.slot}')")
-    refuse(received, 30, "is gone from the target")
+    refuse(received, 30, "does not exist on the target")
 
 
 def test_second_receiver_of_a_source_exits_75_and_touches_nothing(streaming):

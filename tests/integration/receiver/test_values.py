@@ -87,7 +87,7 @@ def test_values_arrive_as_the_source_printed_them(source, stream_from, has_text_
     source.execute(f"insert into v values (1, {listed})")
     streaming.receive_once()
     payload = streaming.target.value("select payload from replication.raw_messages")
-    line = payload.split("\n")[1]
+    line = payload.decode().split("\n")[1]
     for number, (kind, _, expected) in enumerate(VALUES):
         if expected is not None:
             printed = as_text(expected) if has_text_numbers else expected

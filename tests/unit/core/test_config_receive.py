@@ -58,6 +58,25 @@ def test_code_of_a_source_is_trusted_only_when_its_section_says_so(load):
         load('trust_code = "yes"')
 
 
+def test_source_is_a_postgresql_server_that_is_decoded_by_wal2json(load):
+    source = load("")
+    assert (source.kind, source.plugin) == ("postgres", "wal2json")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ('kind = "kafka"', 'sources.a.kind: must be "postgres"'),
+        ('plugin = "pgoutput"', 'sources.a.plugin: must be "wal2json"'),
+        ("plugin = 2", 'sources.a.plugin: must be "wal2json"'),
+    ],
+)
+def test_another_kind_or_plugin_is_refused(load, setting, said):
+    with pytest.raises(ConfigError) as caught:
+        load(setting)
+    assert said in str(caught.value)
+
+
 def test_special_floats_are_marked_or_exact(load):
     assert load('special_floats = "exact"').special_floats == "exact"
     with pytest.raises(ConfigError, match='"mark" or "exact"'):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -16,7 +17,10 @@ def test_archive_holds_every_query(tmp_path):
     write_archive(tmp_path / "it.zip")
     names = zipfile.ZipFile(tmp_path / "it.zip").namelist()
     shipped = {Path(name).name for name in names if name.endswith(".sql")}
-    assert shipped == {path.name for path in ROOT.glob("*/sql/*.sql")}
+    folders = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = folders["tool"]["setuptools"]["package-dir"].values()
+    queries = [path for folder in packages for path in (ROOT / folder).glob("sql/*.sql")]
+    assert shipped == {path.name for path in queries}
     assert not [name for name in names if "__pycache__" in name]
 
 

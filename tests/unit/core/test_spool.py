@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.config import BUCKET_COUNT
-from pgrepl.spool import bucket_of, microseconds, split_payload
+from pgrepl.spool import bucket_of, microseconds
 
 
 def test_buckets_are_what_they_always_were():
@@ -24,7 +24,3 @@ def test_timestamps_count_from_2000_as_in_postgresql():
     assert microseconds("2000-01-01 00:00:00+00") == 0
     assert microseconds("2026-11-16 02:26:30.170192+00") == 848_111_190_170_192
     assert microseconds("1999-12-31 23:59:59.999999+00") == -1
-
-
-def test_payload_is_lines():
-    assert list(split_payload("a\nb")) == ["a", "b"]

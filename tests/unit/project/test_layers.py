@@ -64,9 +64,10 @@ def test_module_imports_only_what_lies_below_it(module):
 
 def test_forbidden_import_would_be_noticed():
     assert imported_folders("from pgrepl.receiver import x") == {"receiver"}
-    assert imported_folders("def f():\n    import pgrepl.replayer.plan") == {"replayer"}
+    assert imported_folders("def f():\n    import pgrepl.replayer.batches") == {"replayer"}
     assert imported_folders("from pgrepl import cli") == {"cli"}
     assert imported_folders("from pgrepl.errors import PgreplError") == set()
+    assert imported_folders("from pgrepl.decoding import stream") == set()
     assert imported_folders("from pgrepl.parallel import workers") == set()
 
 

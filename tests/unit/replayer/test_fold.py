@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pgrepl.decoding.changes import INSERT
 from pgrepl.errors import SpoolError
-from pgrepl.replayer.fold import KeyedNet, MultisetNet, fold, fold_multiset
-from pgrepl.replayer.lines import INSERT
-from pgrepl.replayer.stage import _last_state
+from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, fold, fold_multiset
+from pgrepl.replayer.shard.staging import _last_state
 from tests.support.replay_lines import column, line, read, shape
 
 Row = dict[str, Any]
@@ -97,16 +97,16 @@ def apply_net(rows: dict[tuple[int, str], Row], net: KeyedNet) -> dict[tuple[int
         return int(values["id"]), str(text_of(values["kind"]))
 
     before = dict(rows)
-    for key in net.gone:
+    for key in net.removed:
         del rows[key_of(key)]
     for state in net.rows.values():
-        if state.origin is not None:
-            del rows[key_of(state.origin)]
+        if state.old_key is not None:
+            del rows[key_of(state.old_key)]
     for key, state in net.rows.items():
         columns, values = _last_state(state, KEYED.carried, net.key, key)
         row = dict(zip(KEYED.carried, values, strict=True))
         written = {name: text_of(row[name]) for name in columns}
-        old = {} if state.origin is None else before[key_of(state.origin)]
+        old = {} if state.old_key is None else before[key_of(state.old_key)]
         assert key_of(key) not in rows
         rows[key_of(key)] = {**old, **written, "id": int(row["id"])}
     return rows
@@ -160,7 +160,7 @@ def test_update_without_a_column_keeps_what_an_earlier_change_set():
     net = fold(read(KEYED, lines).runs)
     assert isinstance(net, KeyedNet)
     ((key, state),) = net.rows.items()
-    assert state.origin is None
+    assert state.old_key is None
     assert _last_state(state, KEYED.carried, net.key, key) == (
         ("note", "id", "body", "kind"),
         [b"m", b"1", b"first", b"a"],
@@ -171,7 +171,7 @@ def test_row_that_comes_and_goes_leaves_nothing():
     row = {"note": "n", "id": 9, "body": "b", "kind": "a"}
     net = fold(read(KEYED, [line("I", row), line("D", None, {"id": 9, "kind": "a"})]).runs)
     assert isinstance(net, KeyedNet)
-    assert (net.rows, list(net.gone)) == ({}, [])
+    assert (net.rows, list(net.removed)) == ({}, [])
 
 
 def test_two_rows_with_one_key_are_no_history_of_a_table():

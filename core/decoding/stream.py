@@ -1,0 +1,105 @@
+"""What the receiver needs to know of an output plugin's messages, and no more.
+
+The messages go to the spool as they are; only the few facts below are read from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+from pgrepl.lsn import Lsn
+
+__all__ = ["Action", "SpecialColumns", "StreamDecoder", "Transaction"]
+
+
+class Action(IntEnum):
+    """What a message is about."""
+
+    CHANGE = 0  # insert, update or delete of one row
+    TRUNCATE = 1  # of one table; a command that names several gives one message for each
+    BEGIN = 2
+    COMMIT = 3
+    MESSAGE = 4  # of pg_logical_emit_message, in a transaction or outside
+
+
+class Transaction(NamedTuple):
+    """What a begin message says of its transaction."""
+
+    commit_lsn: Lsn
+    end_lsn: Lsn
+    #: Microseconds since 2000.
+    commit_at: int
+
+
+class SpecialColumns(Protocol):
+    """The columns of a table whose special values the plugin may print as null."""
+
+    def has_lost(self, message: bytes) -> bool:
+        """Whether a special value was certainly lost in this change."""
+
+    def restore(self, message: bytes, specials: Sequence[bytes]) -> bytes | None:
+        """Put special values back into a change; None when nothing tells where they belong."""
+
+
+class StreamDecoder(Protocol):
+    """An output plugin."""
+
+    name: str
+    #: Which bytes of a message tell its action, and which action they tell.
+    action_at: slice
+    actions: Mapping[bytes, Action]
+    #: What the key of a change's table ends before, see ``table_key``.
+    key_end: bytes
+
+    def option_sets(self) -> Sequence[Mapping[str, str]]:
+        """Return options for ``START_REPLICATION``, the best first; old servers refuse some."""
+
+    def has_special_values(self, options: Mapping[str, str]) -> bool:
+        """Whether NaN and Infinity are printed, with the options that the server accepted."""
+
+    def special_columns(
+        self,
+        names: Sequence[str],
+        not_null_names: Sequence[str],
+        column_names: Sequence[str],
+        codec: str,
+    ) -> SpecialColumns | None:
+        """Return what to do about the floats of a table with these; None: it has none."""
+
+    def is_message(self, message: bytes) -> bool:
+        """Whether this is a message of the plugin's at all."""
+
+    def is_begin(self, message: bytes) -> bool:
+        """Whether this is a whole begin message."""
+
+    def key_at(self, begin: bytes) -> int:
+        """Return where keys most likely begin in the changes of the transaction it begins."""
+
+    def table_key(self, message: bytes) -> bytes:
+        """Cut out the bytes that name a change's table."""
+
+    def is_whole_key(self, key: bytes) -> bool:
+        """Whether no change of another table can have this key."""
+
+    def table_name(self, message: bytes, codec: str) -> tuple[str, str]:
+        """Decode schema and name of a change's table, in whatever characters they are."""
+
+    def is_insert(self, change: bytes) -> bool:
+        """Whether a change is an insert."""
+
+    def transaction(self, begin: bytes) -> Transaction:
+        """Decode a begin message."""
+
+    def commit_lsn(self, message: bytes) -> int | None:
+        """Decode only the position of a begin message; None when it is not a whole one."""
+
+    def is_end_of(self, begin: bytes, commit: bytes) -> bool:
+        """Whether a commit message ends the transaction that the begin message began."""
+
+    def lost_table(self, notice: str) -> str | None:
+        """Return the table of a warning that a change could not be sent, as ``schema"."table``."""
+
+    def special_value(self, notice: str) -> bytes | None:
+        """Return the float in a notice that the next change shows as null: NaN or Infinity."""

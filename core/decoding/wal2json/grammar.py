@@ -1,0 +1,209 @@
+r"""wal2json's lines, format 2, read as the bytes they are.
+
+Parsing each line would cost more than everything else that receiver and replayer do, so the few
+facts they need are cut out of the bytes. That is exact: inside a JSON text every quote follows a
+backslash, so that ``","table":"``, ``{"name":`` and ``"identity":[`` stand nowhere but where
+wal2json put them. Only where a name itself has a backslash, and so may have a quote, the names
+are parsed each time.
+
+Every encoding that a server can have keeps ASCII's bytes for ASCII's characters alone, so that all
+this is true whatever the encoding of the source is; ``codec`` is Python's name of it.
+
+A value is handled as PostgreSQL's COPY wants it. JSON's escapes are COPY's escapes but for
+``\uXXXX``, so that nearly every text goes into COPY as it came.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from pgrepl.decoding.changes import unreadable
+from pgrepl.decoding.payload import Begin
+
+__all__ = [
+    "ACTION_AT",
+    "BEGIN",
+    "BEGIN_PREFIX",
+    "COLUMNS",
+    "ENTRY_MARK",
+    "HEAD",
+    "IDENTITY",
+    "KEY_END",
+    "SCHEMA",
+    "SCHEMA_FROM",
+    "STRING",
+    "TABLE",
+    "UNICODE_ESCAPE",
+    "action_of",
+    "copy_value",
+    "find_names",
+    "literal",
+    "mark_nulls",
+    "names_of",
+    "read_begin",
+    "read_entries",
+    "read_value",
+    "table_key",
+    "unmark_nulls",
+]
+
+#: How every line begins, and where its action stands then.
+HEAD = b'{"action":"'
+ACTION_AT = len(HEAD)
+BEGIN_PREFIX = HEAD + b'B"'
+
+#: A whole begin line: xid, time, and the two halves of the position and of the end.
+BEGIN = re.compile(
+    rb'\{"action":"B","xid":(\d++),"timestamp":"([^"]++)",(?:"origin":\d++,)?'
+    rb'"lsn":"([0-9A-F]++)/([0-9A-F]++)","nextlsn":"([0-9A-F]++)/([0-9A-F]++)"\}'
+)
+
+SCHEMA = b',"schema":"'
+TABLE = b'","table":"'
+#: Before the schema stand the action, xid, time, maybe origin, and LSN: never less than this.
+SCHEMA_FROM = 40
+#: What the key of a change's table ends before, see ``table_key``.
+KEY_END = b'":['
+
+COLUMNS = b'"columns":['
+IDENTITY = b'"identity":['
+#: Begins each column, in both lists.
+ENTRY_MARK = b'{"name":'
+
+#: A pattern of a text with its quotes.
+STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+
+UNICODE_ESCAPE = b"\\u"
+
+_JSON_NULL = b',"value":null}'
+_MARKED_NULL = rb',"value":\N}'
+_ENTRY = re.compile(
+    rb'\{"name":(' + STRING + rb'),"value":(' + STRING + rb'|[^"{}\[\],]+)\}', re.DOTALL
+)
+_NAMES = re.compile(rb',"schema":(' + STRING + rb'),"table":(' + STRING + rb")", re.DOTALL)
+_ESCAPE = re.compile(rb"\\(?:u([0-9A-Fa-f]{4})|.)", re.DOTALL)
+_COPY_ESCAPES = {b"\n": rb"\n", b"\r": rb"\r", b"\t": rb"\t"}
+_FIRST_PRINTABLE = 0x20
+
+
+def action_of(line: bytes) -> bytes:
+    """Return what a change does."""
+    return line[ACTION_AT : ACTION_AT + 1]
+
+
+def table_key(line: bytes) -> bytes:
+    """Cut out schema and table as they stand there, with the name of the field after them.
+
+    The lines of one table have one of two keys: by the field that follows, columns or identity.
+    """
+    start = line.find(SCHEMA, SCHEMA_FROM)
+    return line[start : line.find(KEY_END, start)]
+
+
+def find_names(line: bytes) -> tuple[bytes, bytes] | None:
+    """Return schema and table of a change as they stand there, in quotes; None: it has none."""
+    match = _NAMES.match(line, line.find(SCHEMA, SCHEMA_FROM))
+    return None if match is None else (match[1], match[2])
+
+
+def names_of(line: bytes, codec: str) -> tuple[str, str]:
+    """Return schema and table of a change."""
+    found = find_names(line)
+    if found is None:
+        raise unreadable("a change names no table")
+    return _text(found[0], codec), _text(found[1], codec)
+
+
+def read_begin(line: bytes) -> Begin:
+    """Return what a begin line says."""
+    match = BEGIN.fullmatch(line)
+    if match is None:
+        raise unreadable("a transaction's begin cannot be read")
+    xid, at, high, low, end_high, end_low = match.groups()
+    commit_lsn = int(high, 16) << 32 | int(low, 16)
+    return Begin(int(xid), at.decode(), commit_lsn, int(end_high, 16) << 32 | int(end_low, 16))
+
+
+def read_entries(line: bytes, start: int, codec: str) -> tuple[list[str], list[bytes]]:
+    """Read the list of columns that begins at ``start``, after its bracket.
+
+    Returns
+    -------
+    names, and values as they stand there, texts in their quotes
+
+    """
+    names: list[str] = []
+    values: list[bytes] = []
+    at = start
+    while (match := _ENTRY.match(line, at)) is not None:
+        names.append(_text(match[1], codec))
+        values.append(match[2])
+        at = match.end()
+        if line[at : at + 1] != b",":
+            break
+        at += 1
+    if line[at : at + 1] != b"]":
+        raise unreadable("the columns of a change cannot be read")
+    return names, values
+
+
+def mark_nulls(text: bytes) -> bytes:
+    """Return lines with their nulls as COPY's."""
+    return text.replace(_JSON_NULL, _MARKED_NULL)
+
+
+def unmark_nulls(text: bytes) -> bytes:
+    """Return lines with their nulls as wal2json printed them."""
+    return text.replace(_MARKED_NULL, _JSON_NULL)
+
+
+def copy_value(value: bytes) -> bytes:
+    """Return a value as COPY takes it: JSON's escapes for control characters are not COPY's."""
+    if UNICODE_ESCAPE not in value:
+        return value
+    return _ESCAPE.sub(_copy_escape, value)
+
+
+def read_value(value: bytes, codec: str, errors: str = "strict") -> str | None:
+    """Return what a value says: a text in quotes, a bare number, or null.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        when its bytes are not valid in the encoding; ``errors`` is as in ``bytes.decode``.
+
+    """
+    if value == b"null":
+        return None
+    text = value.decode(codec, errors)
+    return _parsed(text) if value.startswith(b'"') else text
+
+
+def literal(name: str, codec: str) -> bytes:
+    """Print a name as wal2json does, quotes and all."""
+    return json.dumps(name, ensure_ascii=False).encode(codec)
+
+
+def _copy_escape(match: re.Match[bytes]) -> bytes:
+    if match[1] is None:
+        return match[0]
+    code = int(match[1], 16)
+    # wal2json escapes control characters in this way, and nothing else.
+    if code >= _FIRST_PRINTABLE:
+        raise unreadable("a text in a change cannot be read")
+    return _COPY_ESCAPES.get(bytes([code]), bytes([code]))
+
+
+def _text(value: bytes, codec: str) -> str:
+    try:
+        return _parsed(value.decode(codec))
+    except UnicodeDecodeError as exc:
+        raise unreadable("a name in a change is not in the source's encoding") from exc
+
+
+def _parsed(text: str) -> str:
+    try:
+        return str(json.loads(text))
+    except ValueError as exc:
+        raise unreadable("a text in a change cannot be read") from exc

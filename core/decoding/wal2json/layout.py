@@ -1,0 +1,102 @@
+r"""Lines of a table that carry the same columns have one layout, and one pattern reads them all.
+
+The pattern runs over whole payloads at once, and what it finds is what COPY takes: one tuple for
+each change, the action first, then the values of the new row, then those of the old row's identity
+that are of use. A value is a text without its quotes, or a bare number; NULL is ``\N``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pgrepl.decoding.changes import Change, Layout
+from pgrepl.decoding.shape import Column, Shape
+from pgrepl.decoding.wal2json.grammar import literal
+
+__all__ = ["LineLayout"]
+
+# Nothing here is ever tried in another way: a quantifier that gives nothing back is faster.
+# Before the table stand the same few fields in every line.
+_HEAD = (
+    rb'\{"action":"([IUD])","xid":[0-9]++,"timestamp":"[^"]*+",'
+    rb'(?:"origin":[0-9]++,)?"lsn":"[^"]*+",'
+)
+# An integer or boolean; wal2json prints it bare or, since 2.6, as a text.
+_NUMBER = rb'([^"}]*+)'
+_TEXT_NUMBER = rb'"?([^"}]*+)"?'
+# NaN is a text always.
+_FLOAT = rb'"?([^"}]*+)"?'
+# A text, or a null, which has no quotes. One without a backslash is read faster.
+_TEXT = rb'"?(\\N|[^"\\]*+(?:\\.[^"\\]*+)*+)"?'
+_PLAIN_TEXT = rb'"?(\\N|[^"]*+)"?'
+
+
+class LineLayout(Layout):
+    """The columns that some lines of a table carry, and what reads those lines."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        names: tuple[str, str],
+        columns: Sequence[str],
+        identity: Sequence[str],
+        *,
+        codec: str,
+        has_text_numbers: bool,
+    ) -> None:
+        """Compile it for a table by its names on the source."""
+        super().__init__(shape, columns, identity)
+        carried = set(shape.carried)
+        self.hex_places = [
+            place
+            for place, name in enumerate((*self.columns, *self.identity), 1)
+            if shape.by_name[name].kind == "bytea"
+        ]
+        patterns = [
+            _pattern(
+                names,
+                [(shape.by_name[name], name in carried) for name in columns],
+                [(shape.by_name[name], name in self.identity) for name in identity],
+                codec=codec,
+                body=body,
+                number=_TEXT_NUMBER if has_text_numbers else _NUMBER,
+            )
+            for body in (_PLAIN_TEXT, _TEXT)
+        ]
+        self._has_values = patterns[0].groups > 1
+        self._find_plain, self._find_escaped = (pattern.findall for pattern in patterns)
+
+    def find_all(self, text: bytes, *, has_escapes: bool) -> list[Change]:
+        """Return the changes of this layout in a text of lines, whose nulls are marked."""
+        found = self._find_escaped(text) if has_escapes else self._find_plain(text)
+        # Without any value the action alone is found, and not in a tuple.
+        return found if self._has_values else [(action,) for action in found]
+
+
+def _pattern(
+    names: tuple[str, str],
+    columns: Sequence[tuple[Column, bool]],
+    identity: Sequence[tuple[Column, bool]],
+    *,
+    codec: str,
+    body: bytes,
+    number: bytes,
+) -> re.Pattern[bytes]:
+    def entries(of: Sequence[tuple[Column, bool]]) -> bytes:
+        found = []
+        for column, is_captured in of:
+            value = number if column.kind == "integer" else body
+            value = _FLOAT if column.kind == "float" else value
+            # Of no use: not captured.
+            value = value if is_captured else value.replace(b"(", b"(?:", 1)
+            name = re.escape(literal(column.name, codec))
+            found.append(rb'\{"name":' + name + rb',"value":' + value + rb"\}")
+        return b",".join(found)
+
+    schema, table = (re.escape(literal(name, codec)) for name in names)
+    # A DELETE has no columns, an INSERT no identity; a table may have no column at all.
+    old = rb'(?:,"identity":\[' + entries(identity) + rb"\])?" if identity else b""
+    new = rb'(?:,"columns":\[' + entries(columns) + rb"\])?"
+    head = _HEAD + rb'"schema":' + schema + rb',"table":' + table
+    return re.compile(head + new + old + rb"\}", re.DOTALL)

@@ -1,0 +1,326 @@
+"""Messages become segments of whole transactions. No I/O: bytes in, batches out.
+
+This module follows the stream: which transaction is in hand, where each change goes, what was lost
+on the way. How lines gather and leave is ``pgrepl.receiver.segment_buffer``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from pgrepl.decoding.stream import Action, StreamDecoder
+from pgrepl.errors import SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.receiver.batch import Batch
+from pgrepl.receiver.postgres.protocol import HEADER_BYTES
+from pgrepl.receiver.routing import Route, Router, TableName
+from pgrepl.receiver.segment_buffer import BucketMessages, SegmentBuffer
+from pgrepl.spool import PAYLOAD_LIMIT
+
+__all__ = ["Assembler"]
+
+logger = logging.getLogger(__name__)
+
+# Members of an Enum are slow to look up, and each message asks for several.
+_CHANGE = Action.CHANGE
+_COMMIT = Action.COMMIT
+_BEGIN = Action.BEGIN
+
+_LOST_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no replica identity"
+_LOST_FLOAT = "NaN or Infinity arrived as null: wal2json before 2.6 cannot print it"
+
+#: Of no table is known where its lines go.
+_NOTHING: Mapping[bytes, BucketMessages] = {}
+
+
+class Assembler:
+    """Takes the stream message by message and fills ``ready`` with batches."""
+
+    def __init__(
+        self,
+        *,
+        decoder: StreamDecoder,
+        router: Router,
+        start: Lsn,
+        last_seq: int,
+        limit_bytes: int,
+        codec: str = "utf-8",
+        has_special_values: bool = False,
+        stop_lsn: Lsn | None = None,
+    ) -> None:
+        """Begin outside any transaction, with everything before ``start`` received."""
+        #: Every transaction whose commit LSN lies before it was taken whole.
+        self.received: int = start
+        self.is_in_transaction = False
+        #: Everything before ``stop_lsn`` was taken; whatever comes then is not for us.
+        self.is_finished = False
+
+        self._decoder = decoder
+        self._router = router
+        self._codec = codec
+        self._checks_floats = not has_special_values
+        self._stop_lsn = stop_lsn
+        self._buffer = SegmentBuffer(
+            decoder=decoder,
+            last_seq=last_seq,
+            limit_bytes=limit_bytes,
+            take_fresh=router.take_fresh,
+        )
+        # By the plugin's key: routes, and the buckets of tables of which no more need be known.
+        self._routes: dict[bytes, Route] = {}
+        self._plain: dict[bytes, BucketMessages] = {}
+        self._specials: list[bytes] = []
+        #: Where lines go that need no second look: nowhere outside a transaction.
+        self._known: Mapping[bytes, BucketMessages] = _NOTHING
+        # Of the transaction in hand.
+        self._key_at = 0
+        self._is_serial = False
+        self._has_ddl = False
+        self._losses: dict[TableName, str] = {}
+
+    @property
+    def ready(self) -> deque[Batch]:
+        """Batches to be written, oldest first; whoever writes them takes them out."""
+        return self._buffer.ready
+
+    @property
+    def has_segment(self) -> bool:
+        """Whether whole transactions wait for a flush."""
+        return self._buffer.has_segment
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything before ``received`` has left, and nothing after it."""
+        return self._buffer.is_settled
+
+    def take(self, frames: Iterable[memoryview]) -> bool:
+        """Take XLogData frames; true when there are batches to fetch or the end is reached."""
+        # The hot path: what a plain change needs is at hand without a call.
+        decoder, buffer = self._decoder, self._buffer
+        action_at, actions, key_end = decoder.action_at, decoder.actions, decoder.key_end
+        limit_bytes, buffered_bytes = buffer.limit_bytes, buffer.byte_count
+        known, key_at, begin = self._known, self._key_at, buffer.begin_line
+        for frame in () if self.is_finished else frames:
+            message = frame[HEADER_BYTES:].tobytes()
+            if known:
+                messages = known.get(message[key_at : message.find(key_end, key_at)])
+                if messages is not None:
+                    buffered_bytes += len(message)
+                    if buffered_bytes >= limit_bytes:
+                        buffer.byte_count = buffered_bytes - len(message)
+                        self._make_room(message)
+                        buffered_bytes = buffer.byte_count + len(message)
+                    if messages.begin is not begin:
+                        messages.begin = begin
+                        messages.begin_count += 1
+                        messages.add(begin)
+                    messages.add(message)
+                    continue
+            buffer.byte_count = buffered_bytes
+            action = actions.get(message[action_at])
+            if action is _COMMIT:
+                self._take_commit(message, frame)
+            elif action is _BEGIN:
+                self._take_begin(message)
+                if self.is_finished:
+                    break
+            else:
+                self._take_other(action, message)
+            buffered_bytes = buffer.byte_count
+            known, key_at, begin = self._known, self._key_at, buffer.begin_line
+        buffer.byte_count = buffered_bytes
+        return self.is_finished or bool(buffer.ready)
+
+    def take_notice(self, severity: str, text: str) -> None:
+        """Heed what the plugin said before the next message."""
+        if severity == "WARNING":
+            self._take_warning(text)
+            return
+        special = self._decoder.special_value(text)
+        if special is not None:
+            self._specials.append(special)
+            self._know()
+
+    def take_wal_end(self, wal_end: Lsn) -> None:
+        """Move on with the source while it has nothing for us."""
+        if self.is_in_transaction or self.is_finished:
+            return
+        self.received = max(self.received, wal_end)
+        if self._stop_lsn is not None and self.received >= self._stop_lsn:
+            self.is_finished = True
+
+    def flush(self) -> None:
+        """End the segment, if there is one; a transaction in hand is not part of it."""
+        self._buffer.flush(self.received)
+
+    def position_batch(self) -> Batch:
+        """Return a batch that only moves the position; right when all is settled."""
+        return self._buffer.position_batch(self.received)
+
+    def _take_other(self, action: Action | None, message: bytes) -> None:
+        """Take what is neither a begin, nor a commit, nor a change of a plain table."""
+        if action is None or not self._decoder.is_message(message):
+            raise self._not_its_format()
+        if action is _CHANGE:
+            self._take_change(message)
+        elif action is Action.TRUNCATE:
+            self._take_change(message, is_truncate=True)
+
+    def _take_warning(self, text: str) -> None:
+        lost = self._decoder.lost_table(text)
+        if lost is None:
+            # Its text may quote a value; the source's own log has it.
+            logger.warning("the source sent a warning; see its log")
+            return
+        # What was printed of the change is not sent either.
+        self._specials.clear()
+        self._know()
+        name = self._router.lost_table(lost)
+        if name is not None:
+            self._losses.setdefault(name, _LOST_IDENTITY)
+
+    def _take_begin(self, begin: bytes) -> None:
+        if self.is_in_transaction:
+            raise SpoolError("the source began a transaction inside another")
+        stop = self._stop_lsn
+        if stop is None:
+            if not self._decoder.is_begin(begin):
+                raise self._not_its_format()
+        else:
+            commit_lsn = self._decoder.commit_lsn(begin)
+            if commit_lsn is None:
+                raise self._not_its_format()
+            if commit_lsn >= stop:
+                # Transactions come in the order of their commit, so none before it is left.
+                self.received = max(self.received, stop)
+                self.is_finished = True
+                return
+        self._buffer.begin(begin)
+        self.is_in_transaction = True
+        self._key_at = self._decoder.key_at(begin)
+        self._known = self._plain
+        if self._specials:
+            self._specials.clear()
+
+    def _know(self) -> None:
+        """See which lines need no second look now."""
+        if self._specials or not self.is_in_transaction:
+            self._known = _NOTHING
+        elif self._is_serial:
+            self._known = dict.fromkeys(self._plain, self._buffer.serial)
+        else:
+            self._known = self._plain
+
+    def _take_change(self, message: bytes, *, is_truncate: bool = False) -> None:
+        """Take a change of a table of which more must be known than its bucket."""
+        if not self.is_in_transaction:
+            raise SpoolError("the source sent a change outside any transaction")
+        route = self._find_route(message)
+        if route.bucket is not None:
+            self._add(message, route, route.bucket, is_truncate=is_truncate)
+        if self._specials:
+            self._specials.clear()
+            self._know()
+
+    def _add(self, message: bytes, route: Route, bucket: int, *, is_truncate: bool) -> None:
+        if route.is_ddl:
+            # An insert is DDL that ran; a delete is somebody who tidied up.
+            if not self._decoder.is_insert(message):
+                return
+            if not self._has_ddl:
+                # What follows may be of tables as this command left them, or a later one of the
+                # transaction, which has committed: the source knows them all by now.
+                self._has_ddl = True
+                self._forget_routes()
+        buffer = self._buffer
+        if (is_truncate or route.is_ddl) and not self._is_serial:
+            self._is_serial = True
+            buffer.turn_serial()
+            self._know()
+        if self._specials or (route.floats is not None and self._checks_floats):
+            message = self._check_floats(message, route)
+        if buffer.byte_count + len(message) >= buffer.limit_bytes:
+            self._make_room(message)
+        buffer.add(message, buffer.serial if self._is_serial else buffer.bucket(bucket))
+
+    def _find_route(self, message: bytes) -> Route:
+        key = self._decoder.table_key(message)
+        route = self._routes.get(key)
+        if route is None:
+            route = self._router.route(self._decoder.table_name(message, self._codec))
+            if self._decoder.is_whole_key(key):
+                self._routes[key] = route
+                is_watched = route.is_ddl or (route.floats is not None and self._checks_floats)
+                if route.bucket is not None and not is_watched:
+                    self._plain[key] = self._buffer.bucket(route.bucket)
+                    self._know()
+        return route
+
+    def _take_commit(self, commit: bytes, frame: memoryview) -> None:
+        buffer = self._buffer
+        if not self.is_in_transaction or not self._decoder.is_end_of(buffer.begin_line, commit):
+            raise SpoolError("the source committed a transaction that it did not begin")
+        end_lsn = int.from_bytes(frame[1:9])
+        if end_lsn <= self.received:
+            raise SpoolError(
+                f"the source sent a transaction that ended at {Lsn(end_lsn)} again;"
+                f" everything up to {Lsn(self.received)} was received"
+            )
+        if self._is_serial or buffer.is_leaving:
+            self._commit_alone(end_lsn)
+        else:
+            buffer.keep(end_lsn, self._losses)
+        self.received = end_lsn
+        self.is_in_transaction = False
+        self._known = _NOTHING
+        if self._losses:
+            self._losses = {}
+
+    def _commit_alone(self, end_lsn: int) -> None:
+        """End a transaction that is a segment of its own."""
+        buffer = self._buffer
+        buffer.flush(self.received)
+        buffer.end_alone(Lsn(end_lsn), is_serial=self._is_serial, losses=self._losses)
+        # They are the writer's now, even if there are none.
+        self._losses = {}
+        if self._has_ddl:
+            self._forget_routes()
+        self._is_serial = self._has_ddl = False
+
+    def _forget_routes(self) -> None:
+        """Ask the source again where the changes of its tables go."""
+        self._router.forget()
+        self._routes.clear()
+        self._plain.clear()
+        self._know()
+
+    def _not_its_format(self) -> SpoolError:
+        return SpoolError(f"the source sent a message that is not {self._decoder.name}'s format 2")
+
+    def _make_room(self, message: bytes) -> None:
+        """Let go of whole transactions, and of the one in hand if it alone is too much."""
+        if len(message) > PAYLOAD_LIMIT:
+            schema, table = self._decoder.table_name(message, self._codec)
+            raise SpoolError(
+                f'a change of table "{schema}"."{table}" is too big for the spool: 1 GB and more',
+                hint="Exclude the table, or keep such values out of it.",
+            )
+        is_serial = self._is_serial
+        if self._buffer.make_room(
+            len(message), self.received, is_serial=is_serial, losses=self._losses
+        ):
+            self._losses = {}
+
+    def _check_floats(self, message: bytes, route: Route) -> bytes:
+        """Put special values back, or note that they are lost."""
+        specials = tuple(self._specials)
+        if specials:
+            restored = None if route.floats is None else route.floats.restore(message, specials)
+            if restored is not None:
+                return restored
+            self._losses.setdefault(route.name, _LOST_FLOAT)
+        elif route.floats is not None and route.floats.has_lost(message):
+            self._losses.setdefault(route.name, _LOST_FLOAT)
+        return message

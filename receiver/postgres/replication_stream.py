@@ -1,0 +1,143 @@
+"""The replication connection: frames in, status out, never blocking.
+
+psycopg has no API for replication, but its ``pq`` layer is libpq. The loop that reads is in
+``pgrepl.receiver.postgres.stream_loop``; here is everything around it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from select import POLLIN, poll
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.errors import Diagnostic
+from psycopg.sql import SQL, Composable, Identifier, Literal
+
+from pgrepl.config import SourceConfig
+from pgrepl.decoding.stream import StreamDecoder
+from pgrepl.errors import PgreplError, SourceUnavailable
+from pgrepl.lsn import Lsn
+from pgrepl.postgres import Connection, connect
+from pgrepl.receiver.postgres.protocol import encode_status
+from pgrepl.receiver.postgres.start_check import Identity
+from pgrepl.sqlstate import translate, translated
+
+__all__ = ["ReplicationStream", "open_stream"]
+
+#: Seconds from 1970 to 2000, where PostgreSQL's clock begins.
+_EPOCH_S = 946_684_800
+
+_INT64_SIGN = 1 << 63
+
+
+class ReplicationStream:
+    """A walsender's other end."""
+
+    def __init__(self, connection: Connection, config: SourceConfig) -> None:
+        """Take over a replication connection that does nothing yet."""
+        self._connection = connection
+        self._config = config
+        self.pgconn: pq.abc.PGconn = connection.pgconn
+        #: What the server said beside the stream, oldest first: severity and message.
+        self.notices: list[tuple[str, str]] = []
+        #: The options that the server accepted.
+        self.options: Mapping[str, str] = {}
+        connection.add_notice_handler(self._take_notice)
+
+    def identify(self) -> Identity:
+        """Ask the server who it is."""
+        with translated(self._config.endpoint, "cannot identify it"):
+            ((system_identifier, timeline, *_),) = self._connection.execute(
+                "IDENTIFY_SYSTEM"
+            ).fetchall()
+        unsigned = int(system_identifier)
+        # SQL shows the unsigned number as a bigint.
+        signed = unsigned - (1 << 64) if unsigned >= _INT64_SIGN else unsigned
+        return Identity(signed, int(timeline))
+
+    def hear_debug(self) -> None:
+        """Ask to be told of special float values, which the plugin mentions in passing."""
+        with translated(self._config.endpoint, "cannot raise client_min_messages"):
+            self._connection.execute("set client_min_messages = debug1")
+
+    def start(self, start: Lsn, decoder: StreamDecoder) -> None:
+        """Begin to stream, with the best options that the server knows."""
+        *better, last = decoder.option_sets()
+        for options in better:
+            try:
+                self._start(start, options)
+            except errors.InvalidParameterValue:
+                continue  # the plugin is older than the option
+            except psycopg.Error as exc:
+                raise translate(exc, self._config.endpoint, "cannot start streaming") from exc
+            return
+        with translated(self._config.endpoint, "cannot start streaming"):
+            self._start(start, last)
+
+    def _start(self, start: Lsn, options: Mapping[str, str]) -> None:
+        listed: list[Composable] = [
+            SQL("{} {}").format(Identifier(name), Literal(value)) for name, value in options.items()
+        ]
+        command = SQL("START_REPLICATION SLOT {} LOGICAL {} ({})").format(
+            Identifier(self._config.slot), SQL(str(start)), SQL(", ").join(listed)
+        )
+        # Unlike libpq's own call, psycopg's hears signals while it waits.
+        self._connection.execute(command)
+        self.options = options
+        self.notices.clear()
+        self.pgconn.nonblocking = 1
+
+    def send_status(self, *, received: int, flushed: int, wants_reply: bool) -> None:
+        """Tell the server how far we are. It forgets what lies before ``flushed``."""
+        at = int((time.time() - _EPOCH_S) * 1_000_000)
+        with translated(self._config.endpoint, "the stream broke"):
+            self.pgconn.put_copy_data(
+                encode_status(received=received, flushed=flushed, at=at, wants_reply=wants_reply)
+            )
+            # What the socket does not take now goes with the next status.
+            self.pgconn.flush()
+
+    def read_input(self) -> None:
+        """Take from the socket what is there."""
+        with translated(self._config.endpoint, "the stream broke"):
+            self.pgconn.consume_input()
+
+    def ended(self) -> PgreplError:
+        """Return why the server ended the stream."""
+        result = self.pgconn.get_result()
+        if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
+            exc = errors.error_from_result(result)
+            return translate(exc, self._config.endpoint, "the stream broke")
+        return SourceUnavailable(f"{self._config.endpoint}: the server ended the stream")
+
+    def close(self, patience_s: float) -> None:
+        """End the stream in good order if that takes no longer than this."""
+        with suppress(psycopg.Error, OSError):
+            if self.pgconn.status == pq.ConnStatus.OK:
+                self.pgconn.put_copy_end()
+                self.pgconn.flush()
+                self._drain(time.monotonic() + patience_s)
+        self._connection.close()
+
+    def _drain(self, deadline: float) -> None:
+        """Read on until the server has seen that we end: only then did it see our last status."""
+        poller = poll()
+        poller.register(self.pgconn.socket, POLLIN)
+        while (left_s := deadline - time.monotonic()) > 0:
+            size, _ = self.pgconn.get_copy_data(1)
+            if size < 0:
+                return
+            if size == 0 and poller.poll(left_s * 1000):
+                self.pgconn.consume_input()
+
+    def _take_notice(self, diagnostic: Diagnostic) -> None:
+        severity = diagnostic.severity_nonlocalized or ""
+        self.notices.append((severity, diagnostic.message_primary or ""))
+
+
+def open_stream(config: SourceConfig) -> ReplicationStream:
+    """Connect for replication."""
+    return ReplicationStream(connect(config.endpoint, "receive", is_replication=True), config)

@@ -1,0 +1,124 @@
+"""May streaming begin here? Pure judgement over what source and target say.
+
+Each refusal protects from going on over a gap: PostgreSQL itself would begin to send from wherever
+its slot stands, and say so in its own log only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgrepl.errors import SourceError, SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.receiver.postgres.catalog import SourceFacts
+from pgrepl.receiver.spool_session import Progress
+from pgrepl.source_state import SourceRow
+from pgrepl.terminal import command
+
+__all__ = ["Identity", "check_confirmed", "check_start"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What ``IDENTIFY_SYSTEM`` says."""
+
+    system_identifier: int
+    timeline: int
+
+
+def check_start(
+    *,
+    row: SourceRow,
+    origin: Lsn | None,
+    progress: Progress | None,
+    facts: SourceFacts,
+    identity: Identity,
+    plugin: str,
+) -> Lsn:
+    """Return where to begin.
+
+    Raises
+    ------
+    SourceError, SpoolError
+        when something may be missing between the target's position and what the slot sends.
+
+    """
+    _check_source(row, facts, identity)
+    _check_slot(row, facts, plugin)
+    start = _check_target(row, origin, progress)
+    again = _again(row)
+    if facts.flush_lsn is not None and start > facts.flush_lsn:
+        raise SourceError(
+            f'source "{row.name}" stands at {facts.flush_lsn}, but was received up to {start}:'
+            " it was restored to the past",
+            hint=again,
+        )
+    check_confirmed(row, start, facts)
+    return start
+
+
+def check_confirmed(row: SourceRow, start: Lsn, facts: SourceFacts) -> None:
+    """Refuse a slot that does not send what comes after the start any more."""
+    confirmed = facts.confirmed_flush_lsn
+    if confirmed is not None and confirmed > start:
+        raise SourceError(
+            f'slot "{row.slot}" of source "{row.name}" was consumed up to {confirmed} by'
+            f" somebody else; the target has everything up to {start}, the rest is lost",
+            hint=_again(row),
+        )
+
+
+def _check_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> None:
+    again = _again(row)
+    if identity.system_identifier != row.system_identifier:
+        raise SourceError(
+            f'source "{row.name}" is another server than the one that was copied:'
+            f" its system identifier is {identity.system_identifier},"
+            f" not {row.system_identifier}",
+            hint=f"Check the DSN. If the server was replaced, {again[0].lower()}{again[1:]}",
+        )
+    if facts.is_standby:
+        raise SourceError(
+            f'source "{row.name}" is a standby',
+            hint="Check the DSN: it must lead to the primary that was copied.",
+        )
+    if identity.timeline != row.timeline:
+        raise SourceError(
+            f'source "{row.name}" is on timeline {identity.timeline}, it was copied on'
+            f" {row.timeline}: it was restored or failed over, and may lack what was received",
+            hint=again,
+        )
+
+
+def _check_slot(row: SourceRow, facts: SourceFacts, plugin: str) -> None:
+    again = _again(row)
+    where = f'slot "{row.slot}" of source "{row.name}"'
+    if facts.slot_plugin is None:
+        raise SourceError(f"{where} does not exist any more", hint=again)
+    if facts.slot_plugin != plugin or facts.slot_dbname != row.dbname:
+        raise SourceError(
+            f'{where} belongs to plugin "{facts.slot_plugin}" and database'
+            f' "{facts.slot_dbname}", not to "{plugin}" and "{row.dbname}"',
+            hint="It was created again. " + again,
+        )
+    if facts.wal_status == "lost":
+        raise SourceError(
+            f"{where} is lost: it fell behind max_slot_wal_keep_size, and the source removed"
+            " what it had not sent",
+            hint=again + " Raise max_slot_wal_keep_size.",
+        )
+
+
+def _check_target(row: SourceRow, origin: Lsn | None, progress: Progress | None) -> Lsn:
+    recorded = row.consistent_point if progress is None else progress.received_lsn
+    if origin is None or origin != recorded:
+        raise SpoolError(
+            f'replication origin "{row.slot}" stands at {origin}, but the target recorded'
+            f" {recorded}: somebody moved one of them",
+            hint=_again(row),
+        )
+    return origin
+
+
+def _again(row: SourceRow) -> str:
+    return f"Copy it again: {command('basebackup', row.name, '--restart')}."

@@ -1,0 +1,360 @@
+"""What is buffered of a stream, and how it leaves: as batches of whole transactions, or in parts.
+
+Small transactions gather in one parallel segment until somebody asks for it (``flush``). A
+transaction with DDL or TRUNCATE is a serial segment of its own. A transaction that alone reaches
+the limit leaves in parts, batches without a position; the batch of its last part has one. What is
+buffered here is thus never more than the limit, or one message.
+
+Messages are sorted into their buckets as they come: to do it at the end would keep the source
+waiting.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgrepl.decoding.stream import StreamDecoder, Transaction
+from pgrepl.errors import SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.receiver.batch import Batch
+from pgrepl.receiver.routing import TableName
+from pgrepl.spool import SERIAL_BUCKET, SegmentKind, SpoolPart
+
+__all__ = ["BucketMessages", "SegmentBuffer"]
+
+#: A bucket, lines of it, and how many of them begin a transaction.
+_Lines = tuple[int, Sequence[bytes], int]
+
+#: Lines longer than this are handed on as they are; shorter ones are joined to one piece.
+_BIG_LINE_BYTES = 1 << 20
+
+
+class BucketMessages:
+    """Lines in the order they came, those of each transaction after its begin line.
+
+    Whoever has many lines to add does without a call: when ``begin`` is not that of the transaction
+    in hand, it is set, counted and added first.
+    """
+
+    __slots__ = ("add", "begin", "begin_count", "bucket", "lines")
+
+    lines: list[bytes]
+    begin_count: int
+    #: The begin line of the transaction that the last line is of.
+    begin: bytes | None
+    add: Callable[[bytes], None]
+
+    def __init__(self, bucket: int) -> None:
+        """Begin with nothing."""
+        self.bucket = bucket
+        self._set([], 0, None)
+
+    def put(self, begin: bytes, line: bytes) -> None:
+        """Add a line of the transaction that this line begins."""
+        if self.begin is not begin:
+            self.begin = begin
+            self.begin_count += 1
+            self.add(begin)
+        self.add(line)
+
+    def take(self) -> tuple[list[bytes], int]:
+        """Take all lines out, and return how many of them begin a transaction."""
+        taken = self.lines, self.begin_count
+        self._set([], 0, None)
+        return taken
+
+    def take_but(self, begin: bytes) -> tuple[list[bytes], int]:
+        """Take out the lines of all transactions but the one that this line begins."""
+        if self.begin is not begin:
+            return self.take()
+        start, lines, begin_count = self._find(begin), self.lines, self.begin_count
+        self._set(lines[start:], 1, begin)
+        return lines[:start], begin_count - 1
+
+    def take_of(self, begin: bytes) -> list[bytes]:
+        """Take out the changes of the transaction that this line begins, if it is the last here."""
+        if self.begin is not begin:
+            return []
+        start, lines = self._find(begin), self.lines
+        self._set(lines[:start], self.begin_count - 1, None)
+        return lines[start + 1 :]
+
+    def _find(self, begin: bytes) -> int:
+        """Return where the last transaction begins."""
+        at = len(self.lines) - 1
+        while self.lines[at] is not begin:
+            at -= 1
+        return at
+
+    def _set(self, lines: list[bytes], begin_count: int, begin: bytes | None) -> None:
+        self.lines = lines
+        self.begin_count = begin_count
+        self.begin = begin
+        self.add = lines.append
+
+
+@dataclass(slots=True)
+class _Lone:
+    """The segment of a single transaction, while its parts leave."""
+
+    part_count: int = 0
+    is_serial: bool = False
+
+
+class SegmentBuffer:
+    """Messages by bucket: of whole transactions, and after them of the one in hand."""
+
+    def __init__(
+        self,
+        *,
+        decoder: StreamDecoder,
+        last_seq: int,
+        limit_bytes: int,
+        take_fresh: Callable[[], Mapping[TableName, int]],
+    ) -> None:
+        """Begin with nothing; ``take_fresh`` returns buckets that tables were newly put into."""
+        self.ready: deque[Batch] = deque()
+        #: The size of what is buffered; whoever adds to a bucket adds to this.
+        self.byte_count = 0
+        self.limit_bytes = limit_bytes
+        #: Where a serial transaction's lines go, whatever their table.
+        self.serial = BucketMessages(SERIAL_BUCKET)
+        #: The begin line of the transaction in hand.
+        self.begin_line = b""
+
+        self._decoder = decoder
+        self._take_fresh = take_fresh
+        self._last_seq = last_seq
+        self._buckets: dict[int, BucketMessages] = {}
+        # Of the transaction in hand.
+        self._is_in_hand = False
+        self._lone: _Lone | None = None
+        #: Whether parts of the transaction in hand have left already.
+        self.is_leaving = False
+        # Of the whole ones.
+        self._begins: list[bytes] = []
+        self._whole_bytes = 0
+        self._last_end = 0
+        self._losses: dict[TableName, str] = {}
+
+    @property
+    def has_segment(self) -> bool:
+        """Whether whole transactions wait for a flush."""
+        return bool(self._begins or self._losses)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything has left that came, but for a transaction in hand."""
+        return not self.has_segment and self._lone is None and not self.ready
+
+    @property
+    def _has_lines(self) -> bool:
+        """Whether changes of the transaction in hand are buffered."""
+        return self.byte_count > self._whole_bytes + len(self.begin_line)
+
+    def bucket(self, bucket: int) -> BucketMessages:
+        """Return the messages of a bucket."""
+        found = self._buckets.get(bucket)
+        if found is None:
+            found = self._buckets[bucket] = BucketMessages(bucket)
+        return found
+
+    def begin(self, begin: bytes) -> None:
+        """Take a transaction in hand."""
+        self.begin_line = begin
+        self._is_in_hand = True
+        self._whole_bytes = self.byte_count
+        self.byte_count += len(begin)
+
+    def add(self, line: bytes, bucket: BucketMessages) -> None:
+        """Add a change of the transaction in hand."""
+        bucket.put(self.begin_line, line)
+        self.byte_count += len(line)
+
+    def keep(self, end_lsn: int, losses: Mapping[TableName, str]) -> None:
+        """Count the transaction in hand among the whole ones; of an empty one only its losses."""
+        if self._has_lines:
+            self._begins.append(self.begin_line)
+            self._last_end = end_lsn
+        else:
+            self.byte_count = self._whole_bytes
+        self._is_in_hand = False
+        if losses:
+            self._losses.update(losses)
+
+    def turn_serial(self) -> None:
+        """Put what is there of the transaction in hand into one stream, in order by bucket."""
+        for own in self._buckets.values():
+            for line in own.take_of(self.begin_line):
+                self.serial.put(self.begin_line, line)
+
+    def flush(self, position: int) -> None:
+        """End the segment, if there is one; a transaction in hand is not part of it."""
+        if not self.has_segment:
+            return
+        byte_count = self._whole_bytes if self._is_in_hand else self.byte_count
+        parts: Sequence[SpoolPart] = ()
+        commit_at = None
+        if self._begins:
+            self._last_seq += 1
+            last = self._decoder.transaction(self._begins[-1])
+            _check_end(last, self._last_end)
+            commit_at = last.commit_at
+            parts = _build_parts(
+                self._take_whole(),
+                seq=self._last_seq,
+                first_part=0,
+                kind="parallel",
+                first=self._decoder.transaction(self._begins[0]),
+                last=last,
+                is_end=True,
+            )
+        self.ready.append(
+            Batch(
+                parts=parts,
+                position=Lsn(position),
+                last_seq=self._last_seq,
+                commit_at=commit_at,
+                losses=self._losses,
+                buckets=self._take_fresh(),
+                transaction_count=len(self._begins),
+                change_count=sum(part.change_count for part in parts),
+                byte_count=byte_count,
+            )
+        )
+        self.byte_count -= byte_count
+        self._whole_bytes = 0
+        self._begins = []
+        self._losses = {}
+
+    def end_alone(self, position: Lsn, *, is_serial: bool, losses: Mapping[TableName, str]) -> None:
+        """Let the transaction in hand leave as the last of its own segment."""
+        self._emit(position, is_serial=is_serial, losses=losses)
+        self._lone = None
+        self._is_in_hand = self.is_leaving = False
+        self.byte_count = 0
+
+    def make_room(
+        self,
+        byte_count: int,
+        position: int,
+        *,
+        is_serial: bool,
+        losses: Mapping[TableName, str],
+    ) -> bool:
+        """Let go of whole transactions, and of the one in hand if it leaves no room for a line.
+
+        Returns whether some of the one in hand left; its losses so far left with it.
+        """
+        self.flush(position)
+        if self.byte_count + byte_count < self.limit_bytes or not self._has_lines:
+            return False
+        self._emit(None, is_serial=is_serial, losses=losses)
+        self.byte_count = len(self.begin_line)
+        return True
+
+    def position_batch(self, position: int) -> Batch:
+        """Return a batch that only moves the position; right when all is settled."""
+        return Batch(position=Lsn(position), last_seq=self._last_seq)
+
+    def _take_whole(self) -> list[_Lines]:
+        """Take the lines of whole transactions out of the buckets."""
+        buckets = self._buckets.values()
+        if not self._is_in_hand:
+            return [(own.bucket, *own.take()) for own in buckets]
+        return [(own.bucket, *own.take_but(self.begin_line)) for own in buckets]
+
+    def _emit(
+        self, position: Lsn | None, *, is_serial: bool, losses: Mapping[TableName, str]
+    ) -> None:
+        """Hand over what is buffered of a transaction that has a segment of its own."""
+        transaction = self._decoder.transaction(self.begin_line)
+        if position is not None:
+            _check_end(transaction, position)
+        if self._lone is None:
+            self._last_seq += 1
+            self._lone = _Lone()
+            self.is_leaving = True
+        lone = self._lone
+        turns_serial = is_serial and not lone.is_serial and lone.part_count > 0
+        lone.is_serial = is_serial
+        buckets = [self.serial] if is_serial else self._buckets.values()
+        parts = _build_parts(
+            [(own.bucket, *own.take()) for own in buckets],
+            seq=self._last_seq,
+            first_part=lone.part_count,
+            kind="serial" if is_serial else "parallel",
+            first=transaction,
+            last=transaction,
+            is_end=position is not None,
+        )
+        lone.part_count += len(parts)
+        self.ready.append(
+            Batch(
+                parts=parts,
+                position=position,
+                last_seq=self._last_seq,
+                commit_at=transaction.commit_at,
+                losses=losses,
+                buckets=self._take_fresh(),
+                turns_serial=self._last_seq if turns_serial else None,
+                transaction_count=1 if position is not None else 0,
+                change_count=sum(part.change_count for part in parts),
+                byte_count=self.byte_count,
+            )
+        )
+
+
+def _check_end(transaction: Transaction, end_lsn: int) -> None:
+    """Compare what a begin message announced with where the commit's frame stood."""
+    if transaction.end_lsn != end_lsn:
+        raise SpoolError(
+            f"the source ended a transaction at {Lsn(end_lsn)}"
+            f" that it had begun to end at {transaction.end_lsn}"
+        )
+
+
+def _build_parts(
+    sorted_lines: Iterable[_Lines],
+    *,
+    seq: int,
+    first_part: int,
+    kind: SegmentKind,
+    first: Transaction,
+    last: Transaction,
+    is_end: bool,
+) -> list[SpoolPart]:
+    """Return the parts of a run of transactions; buckets without lines have none.
+
+    ``is_end`` says that no others of the segment follow.
+    """
+    found = [own for own in sorted_lines if own[1]]
+    last_part = first_part + len(found) - 1
+    return [
+        SpoolPart(
+            seq=seq,
+            bucket=bucket,
+            part=number,
+            kind=kind,
+            first_lsn=first.commit_lsn,
+            last_lsn=last.end_lsn,
+            first_commit_at=first.commit_at,
+            last_commit_at=last.commit_at,
+            change_count=len(lines) - begin_count,
+            is_last=is_end and number == last_part,
+            payload=_payload(lines),
+        )
+        for number, (bucket, lines, begin_count) in enumerate(found, start=first_part)
+    ]
+
+
+def _payload(lines: Sequence[bytes]) -> Sequence[bytes]:
+    """Join lines by newlines, without copying the big ones."""
+    if max(map(len, lines)) < _BIG_LINE_BYTES:
+        return (b"\n".join(lines),)
+    pieces = []
+    for line in lines:
+        pieces += [line, b"\n"]
+    return pieces[:-1]

@@ -1,0 +1,280 @@
+"""The receiver's session on the target: spool rows, progress and origin, in one transaction.
+
+``pg_replication_origin_xact_setup`` survives a rollback: a position set up for a transaction that
+failed would be stored by the next one that commits in the session. So it is sent last, together
+with COMMIT, and after any error the session is closed and never used again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from psycopg import errors
+from psycopg.sql import SQL, Identifier, Literal
+
+from pgrepl.advisory import receive_lock, try_lock
+from pgrepl.config import SourceConfig
+from pgrepl.dsn import Endpoint
+from pgrepl.errors import AlreadyRunning, TargetError
+from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
+from pgrepl.migrations import migrate
+from pgrepl.position import Position
+from pgrepl.postgres import Connection, connect
+from pgrepl.receiver.batch import Batch
+from pgrepl.receiver.predecessor import is_alive
+from pgrepl.receiver.routing import TableName
+from pgrepl.receiver.spool_rows import COLUMNS, encode_rows
+from pgrepl.source_state import SourceRow, find_source
+from pgrepl.spool import CHANNEL, MORE, SERIAL_BUCKET, SpoolPart
+from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
+
+__all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
+
+_COPY = SQL("copy replication.raw_messages ({}) from stdin (format binary)").format(
+    SQL(", ").join(map(Identifier, COLUMNS))
+)
+
+
+class LiveReceiver(AlreadyRunning):
+    """Another receiver runs, and it is not just dying."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where receiving stands, as the target recorded it."""
+
+    last_seq: int
+    received_lsn: Lsn
+
+
+class SpoolSession:
+    """An open session that holds the origin; use it from one thread at a time."""
+
+    def __init__(self, connection: Connection, endpoint: Endpoint, source: SourceRow) -> None:
+        """Take over a connection in autocommit mode whose session has the origin set up."""
+        self._connection = connection
+        self._endpoint = endpoint
+        self.is_in_transaction = False
+        self.source = source
+        self._format_name = ""
+        self._encoding = ""
+
+    def read_origin(self) -> Lsn | None:
+        """Return the position of the origin, flushed to disk; None when it has none."""
+        with translated(self._endpoint, "cannot read the origin"):
+            ((lsn,),) = self._connection.execute(
+                "select pg_replication_origin_progress(%s, true)", (self.source.slot,)
+            ).fetchall()
+        return None if lsn is None else Lsn(lsn)
+
+    def read_progress(self) -> Progress | None:
+        """Return what earlier receivers recorded; None before the first."""
+        with translated(self._endpoint, "cannot read the progress"):
+            row = self._connection.execute(
+                "select last_seq, received_lsn from replication.receive_progress"
+                " where source_id = %s",
+                (self.source.source_id,),
+            ).fetchone()
+        return None if row is None else Progress(*row)
+
+    def read_buckets(self) -> Mapping[TableName, int]:
+        """Return the buckets that tables were put into."""
+        with translated(self._endpoint, "cannot read the buckets"):
+            rows = self._connection.execute(
+                "select schema_name, table_name, bucket from replication.table_bucket"
+                " where source_id = %s",
+                (self.source.source_id,),
+            ).fetchall()
+        return {(schema, table): bucket for schema, table, bucket in rows}
+
+    def read_spool_bytes(self) -> int:
+        """Return what the source's rows take up in the spool, compressed as they are."""
+        with translated(self._endpoint, "cannot read the size of the spool"):
+            ((size,),) = self._connection.execute(
+                "select coalesce(sum(pg_column_size(payload)), 0) from replication.raw_messages"
+                " where source_id = %s",
+                (self.source.source_id,),
+            ).fetchall()
+        return int(size)
+
+    def read_resyncs(self) -> Sequence[TableName]:
+        """Return the tables that wait for a resync."""
+        with translated(self._endpoint, "cannot read the tables"):
+            return self._connection.execute(
+                "select schema_name, table_name from replication.source_table"
+                " where source_id = %s and resync_reason is not null order by 1, 2",
+                (self.source.source_id,),
+            ).fetchall()
+
+    def set_format(self, name: str, encoding: str) -> None:
+        """Say in every row from now on how its payload is read."""
+        self._format_name = name
+        self._encoding = encoding
+
+    def write(self, batch: Batch, *, has_more: bool) -> None:
+        """Write a batch into the open transaction, and commit when it has a position.
+
+        ``has_more`` tells those who are notified that more is about to follow.
+        """
+        with translated(self._endpoint, "cannot write to the spool"):
+            if not self.is_in_transaction:
+                self._connection.execute("begin")
+                self.is_in_transaction = True
+            if batch.turns_serial is not None:
+                self._turn_serial(batch.turns_serial)
+            if batch.parts:
+                self._copy(batch.parts)
+            self._note(batch)
+            if batch.position is None:
+                reach("receiver.after_part")
+                return
+            reach("receiver.before_commit")
+            self._commit(batch, batch.position, self.source.name + MORE * has_more)
+            self.is_in_transaction = False
+            reach("receiver.after_commit_before_feedback")
+
+    def abandon(self) -> None:
+        """Break the connection, also from another thread while this one waits for the server."""
+        with suppress(OSError, errors.Error):
+            # A duplicate is shut down: the descriptor itself stays libpq's.
+            duplicate = socket.socket(fileno=os.dup(self._connection.pgconn.socket))
+            with duplicate:
+                duplicate.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End the session; what is not committed is lost."""
+        self._connection.close()
+
+    def _copy(self, parts: Sequence[SpoolPart]) -> None:
+        with self._connection.cursor() as cursor, cursor.copy(_COPY) as copy:
+            for piece in encode_rows(
+                self.source.source_id,
+                parts,
+                format_name=self._format_name,
+                encoding=self._encoding,
+            ):
+                copy.write(piece)
+
+    def _turn_serial(self, seq: int) -> None:
+        self._connection.execute(
+            "update replication.raw_messages set kind = 'serial', bucket = %s"
+            " where source_id = %s and seq = %s",
+            (SERIAL_BUCKET, self.source.source_id, seq),
+        )
+
+    def _note(self, batch: Batch) -> None:
+        """Record losses and buckets with the changes they belong to."""
+        source_id = self.source.source_id
+        for (schema, table), reason in batch.losses.items():
+            # A table that no copy knows yet gets a row, as one whose copy is not whole.
+            self._connection.execute(
+                "insert into replication.source_table as t"
+                " (source_id, schema_name, table_name, resync_reason) values (%s, %s, %s, %s)"
+                " on conflict (source_id, schema_name, table_name) do update"
+                " set resync_reason = coalesce(t.resync_reason, excluded.resync_reason)",
+                (source_id, schema, table, reason),
+            )
+        for (schema, table), bucket in batch.buckets.items():
+            self._connection.execute(
+                "insert into replication.table_bucket (source_id, schema_name, table_name, bucket)"
+                " values (%s, %s, %s, %s) on conflict (source_id, schema_name, table_name)"
+                " do update set bucket = excluded.bucket",
+                (source_id, schema, table, bucket),
+            )
+
+    def _commit(self, batch: Batch, position: Position, news: str) -> None:
+        """Record the position and commit, in one round trip."""
+        notify = SQL("select pg_notify({}, {});").format(Literal(CHANNEL), Literal(news))
+        statement = SQL(
+            "insert into replication.receive_progress as p"
+            " (source_id, last_seq, received_lsn, commit_at) values ({source}, {seq}, {lsn},"
+            " '2000-01-01 00:00+00'::timestamptz + {at} * interval '1 microsecond')"
+            " on conflict (source_id) do update set last_seq = excluded.last_seq,"
+            " received_lsn = excluded.received_lsn,"
+            " commit_at = coalesce(excluded.commit_at, p.commit_at), updated_at = now();"
+            "{notify}"
+            "select pg_replication_origin_xact_setup({lsn}, clock_timestamp());"
+            "commit"
+        ).format(
+            source=Literal(self.source.source_id),
+            seq=Literal(batch.last_seq),
+            lsn=Literal(position),
+            at=Literal(batch.commit_at),
+            notify=notify if batch.parts else SQL(""),
+        )
+        self._connection.execute(statement)
+
+
+def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
+    """Open the target for receiving; only one session at a time can.
+
+    Raises
+    ------
+    AlreadyRunning
+        when another receiver, or one that is just dying, holds the origin.
+
+    """
+    connection = connect(target, "receive")
+    try:
+        migrate(connection, target)
+        with translated(target, "cannot prepare the session"):
+            connection.execute(
+                # Nothing is confirmed to the source before it is on disk here. A stricter setting
+                # than on is the owner's choice and stays. Newer servers may limit transactions.
+                "select set_config(name, case name when 'synchronous_commit' then 'on' else '0'"
+                " end, false) from pg_settings"
+                " where name = 'synchronous_commit' and setting = 'off'"
+                " or name in ('lock_timeout', 'transaction_timeout')"
+            )
+        source = _checked_source(find_source(connection, config.name), config)
+        _take_origin(connection, target, source)
+    except BaseException:
+        connection.close()
+        raise
+    return SpoolSession(connection, target, source)
+
+
+def _checked_source(source: SourceRow | None, config: SourceConfig) -> SourceRow:
+    if source is None or source.state != "streaming":
+        state = "was never copied" if source is None else f'is in state "{source.state}"'
+        raise TargetError(
+            f'source "{config.name}" {state}, so there is nothing to stream onto',
+            hint=f"Run: {command('basebackup', config.name)}",
+        )
+    if source.slot != config.slot:
+        raise TargetError(
+            f'source "{config.name}" was copied with slot "{source.slot}",'
+            f' the configuration says "{config.slot}"',
+            hint=f'Set slot = "{source.slot}" in [sources.{config.name}].',
+        )
+    return source
+
+
+def _take_origin(connection: Connection, target: Endpoint, source: SourceRow) -> None:
+    """Take the origin: whoever has it is the only receiver."""
+    origin = source.slot
+    with translated(target, f'cannot use replication origin "{origin}"'):
+        # PostgreSQL does not tell who has an origin, but who has a lock.
+        lock = receive_lock(source.name)
+        is_first = try_lock(connection, lock)
+        try:
+            connection.execute("select pg_replication_origin_session_setup(%s)", (origin,))
+        except errors.ObjectInUse as exc:
+            is_certain = not is_first and is_alive(connection, lock)
+            raise (LiveReceiver if is_certain else AlreadyRunning)(
+                f'another receiver has replication origin "{origin}" on the target',
+                hint="Only one receiver per source can run; pg_stat_activity shows it as"
+                " pgrepl-receive.",
+            ) from exc
+        except errors.UndefinedObject as exc:
+            raise TargetError(
+                f'replication origin "{origin}" does not exist on the target',
+                hint="Without it nobody knows what was received; copy the source again with"
+                " pgrepl basebackup SOURCE --restart.",
+            ) from exc

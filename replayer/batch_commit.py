@@ -1,0 +1,89 @@
+"""Batch consistency: what the shards have staged becomes visible in one target transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg.rows import scalar_row
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.config import OnConflict, OnError
+from pgrepl.failpoint import reach
+from pgrepl.postgres import Connection
+from pgrepl.replayer.batches import Batch
+from pgrepl.replayer.parking import add_parts, count_conflict, note_unknown, park
+from pgrepl.replayer.progress import move_all, remove_applied
+from pgrepl.replayer.shard.apply import TableFailed, merge_stage
+from pgrepl.replayer.shard.merge import Outcome
+from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
+from pgrepl.replayer.target_table import Tables
+from pgrepl.source_state import SourceRow
+
+__all__ = ["drop_staging", "merge_batch", "staging_prefix"]
+
+_STAGING = "stage_"
+
+
+def staging_prefix(source_id: int) -> str:
+    """Return how the names of a source's stages begin, in schema replication."""
+    return f"{_STAGING}{source_id}_"
+
+
+def merge_batch(
+    connection: Connection,
+    source: SourceRow,
+    batch: Batch,
+    results: Sequence[ShardResult],
+    *,
+    on_error: OnError,
+    on_conflict: OnConflict,
+) -> list[Parking]:
+    """Apply all stages of a source's batch, move its shards and remove its spool, at once."""
+    parked: list[Parking] = []
+    source_id = source.source_id
+    with connection.transaction():
+        move_all(connection, source_id, batch.from_seq, batch.to_seq, batch.last_lsn)
+        tables = Tables(connection, source_id, batch.first_lsn)
+        for staged in (table for result in results for table in result.staged):
+            table = tables.look_up(staged.name)
+            if table.is_parked:
+                add_parts(connection, source_id, staged.name, staged.keys)
+            elif not table.is_copied:
+                note_unknown(connection, source_id, staged.name)
+            else:
+                try:
+                    outcome = _merge(connection, staged, on_conflict)
+                    count_conflict(connection, source_id, staged.name, outcome)
+                except TableFailed as failed:
+                    if on_error == "stop":
+                        raise stop_at(source.name, staged.name, failed) from failed
+                    park(connection, source_id, staged.name, failed)
+                    add_parts(connection, source_id, staged.name, staged.keys)
+                    parked.append(Parking(staged.name, failed.reason))
+                    tables.forget()
+        drop_staging(connection, source_id)
+        remove_applied(connection, source_id)
+        reach("replayer.before_merge_commit")
+    reach("replayer.after_merge_commit")
+    return parked
+
+
+def _merge(connection: Connection, staged: StagedTable, on_conflict: OnConflict) -> Outcome:
+    if staged.stage is None:
+        # Parked when the shard looked, worked off since: the next batch must not overtake it.
+        raise staged.failed or TableFailed("it was worked off while a batch was staged")
+    return merge_stage(connection, staged.stage, on_conflict)
+
+
+def drop_staging(connection: Connection, source_id: int) -> None:
+    """Drop staging tables: those just merged, or those of a run that was killed."""
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        names = cursor.execute(
+            "select c.relname::text from pg_class c"
+            " where c.relnamespace = 'replication'::regnamespace and c.relkind = 'r'"
+            " and starts_with(c.relname, %s)",
+            (staging_prefix(source_id),),
+        ).fetchall()
+    if names:
+        stages = SQL(", ").join(Identifier("replication", name) for name in names)
+        connection.execute(SQL("drop table {}").format(stages))

@@ -1,0 +1,139 @@
+"""Which segments make the next batch of a source. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pgrepl.errors import SpoolError
+from pgrepl.position import Position
+from pgrepl.spool import SegmentKind
+
+__all__ = ["Batch", "Limits", "Segment", "missing_segment", "plan_batch", "shard_buckets"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment of the spool: what all its rows say together."""
+
+    seq: int
+    kind: SegmentKind
+    first_lsn: Position
+    last_lsn: Position
+    first_commit_at: datetime
+    last_commit_at: datetime
+    change_count: int
+    buckets: Sequence[int]
+    #: Rows that are there, and rows that were written.
+    part_count: int
+    written_count: int
+    #: Whether the last one is among them.
+    has_end: bool = True
+    #: Whether every payload is as long as it was written.
+    is_sound: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much goes into one batch."""
+
+    seconds: int
+    changes: int
+    #: Nothing whose transactions all committed at or after this position; None: no end.
+    until: Position | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A run of segments, all parallel, or one serial one."""
+
+    kind: SegmentKind
+    #: The segment before the first, and the last.
+    from_seq: int
+    to_seq: int
+    first_lsn: Position
+    last_lsn: Position
+    last_commit_at: datetime
+    change_count: int
+    buckets: frozenset[int]
+
+
+def plan_batch(segments: Sequence[Segment], from_seq: int, limits: Limits) -> Batch | None:
+    """Return the next batch after a segment; None when there is nothing to do.
+
+    Raises
+    ------
+    SpoolError
+        when rows are missing.
+
+    """
+    chosen: list[Segment] = []
+    change_count = 0
+    for number, segment in enumerate(segments, from_seq + 1):
+        if limits.until is not None and segment.first_lsn >= limits.until:
+            break
+        if chosen and not _fits(chosen[0], segment, change_count, limits):
+            break
+        _check(segment, number)
+        chosen.append(segment)
+        change_count += segment.change_count
+        if segment.kind == "serial":
+            break
+    if not chosen:
+        return None
+    last = chosen[-1]
+    return Batch(
+        kind=last.kind,
+        from_seq=from_seq,
+        to_seq=last.seq,
+        first_lsn=chosen[0].first_lsn,
+        last_lsn=last.last_lsn,
+        last_commit_at=last.last_commit_at,
+        change_count=change_count,
+        buckets=frozenset(bucket for segment in chosen for bucket in segment.buckets),
+    )
+
+
+def shard_buckets(buckets: frozenset[int], shard_count: int) -> dict[int, list[int]]:
+    """Deal buckets to shards; a shard without any is not there."""
+    dealt: dict[int, list[int]] = {}
+    for bucket in sorted(buckets):
+        dealt.setdefault(bucket % shard_count, []).append(bucket)
+    return dealt
+
+
+def _fits(first: Segment, segment: Segment, change_count: int, limits: Limits) -> bool:
+    # A serial segment is a barrier: it is applied when all before it is.
+    return (
+        segment.kind == "parallel"
+        and change_count + segment.change_count <= limits.changes
+        and segment.last_commit_at - first.first_commit_at <= timedelta(seconds=limits.seconds)
+    )
+
+
+def _check(segment: Segment, number: int) -> None:
+    if segment.seq != number:
+        raise _incomplete(f"segment {number} is missing, the next one is {segment.seq}")
+    if segment.part_count != segment.written_count:
+        raise _incomplete(
+            f"segment {segment.seq} has {segment.part_count} rows,"
+            f" {segment.written_count} were written"
+        )
+    if not segment.has_end:
+        raise _incomplete(f"the last row of segment {segment.seq} is missing")
+    if not segment.is_sound:
+        raise _incomplete(f"a row of segment {segment.seq} is not as it was written")
+
+
+def missing_segment(number: int) -> SpoolError:
+    """Return the error for a segment that was written and is not there."""
+    return _incomplete(f"segment {number} is missing")
+
+
+def _incomplete(what: str) -> SpoolError:
+    return SpoolError(
+        f"the spool is corrupted: {what}",
+        hint="Nothing after it is applied. If the rows cannot be had back, copy the source again:"
+        " pgrepl basebackup SOURCE --restart",
+    )

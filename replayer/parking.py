@@ -1,0 +1,111 @@
+"""Keep the changes of a table that cannot be applied, in order, until somebody mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pgrepl.decoding.payload import PayloadDecoder
+from pgrepl.lsn import Lsn
+from pgrepl.postgres import Connection
+from pgrepl.replayer.shard.apply import TableFailed
+from pgrepl.replayer.shard.merge import Outcome
+from pgrepl.replayer.spool_reader import PartKey, read_part
+from pgrepl.replayer.target_table import TableName
+
+__all__ = ["Place", "add_parts", "add_payload", "count_conflict", "note_unknown", "park"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in the spool some changes stood."""
+
+    seq: int
+    part: int
+    piece: int
+    first_lsn: Lsn
+    last_lsn: Lsn
+    #: PostgreSQL's text of the time.
+    last_commit_at: str
+
+
+def park(connection: Connection, source_id: int, name: TableName, failed: TableFailed) -> None:
+    """Park a table, in the transaction that could not apply its changes."""
+    connection.execute(
+        "insert into replication.parked_table"
+        " (source_id, schema_name, table_name, sqlstate, reason) values (%s, %s, %s, %s, %s)",
+        (source_id, *name, failed.sqlstate, failed.reason),
+    )
+    connection.execute(
+        "insert into replication.parked_history"
+        " (source, schema_name, table_name, action, change_count, reason)"
+        " select s.name, %s, %s, 'park', 0, %s from replication.source s where source_id = %s",
+        (*name, failed.reason, source_id),
+    )
+    count_conflict(connection, source_id, name, failed.outcome)
+
+
+def add_parts(
+    connection: Connection, source_id: int, name: TableName, keys: Iterable[PartKey]
+) -> None:
+    """Add a parked table's changes out of some parts of the spool."""
+    for key in keys:
+        part = read_part(connection, source_id, key)
+        messages = part.decoder.extract(part.payload, name)
+        place = Place(
+            seq=key.seq,
+            part=key.part,
+            piece=0,
+            first_lsn=part.first_lsn,
+            last_lsn=part.last_lsn,
+            last_commit_at=part.last_commit_at,
+        )
+        add_payload(connection, source_id, name, place, decoder=part.decoder, messages=messages)
+
+
+def add_payload(
+    connection: Connection,
+    source_id: int,
+    name: TableName,
+    place: Place,
+    *,
+    decoder: PayloadDecoder,
+    messages: Sequence[bytes],
+) -> None:
+    """Add changes of a parked table, begin messages among them."""
+    change_count = sum(not decoder.is_begin(message) for message in messages)
+    if change_count:
+        connection.execute(
+            "insert into replication.parked_message (source_id, schema_name, table_name, seq, part,"
+            " piece, first_lsn, last_lsn, last_commit_at, change_count, format, encoding, payload)"
+            " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b)",
+            (
+                *(source_id, *name, place.seq, place.part, place.piece),
+                *(place.first_lsn, place.last_lsn, place.last_commit_at),
+                *(change_count, decoder.format, decoder.encoding, decoder.join(messages)),
+            ),
+        )
+
+
+def note_unknown(connection: Connection, source_id: int, name: TableName) -> None:
+    """Make a table known whose changes arrive though it was never copied."""
+    connection.execute(
+        "insert into replication.source_table (source_id, schema_name, table_name, resync_reason)"
+        " values (%s, %s, %s, 'it has changes but was never copied') on conflict do nothing",
+        (source_id, *name),
+    )
+
+
+def count_conflict(
+    connection: Connection, source_id: int, name: TableName, outcome: Outcome
+) -> None:
+    """Count rows of the target that were not as expected."""
+    if outcome.missing_count or outcome.extra_count:
+        connection.execute(
+            "insert into replication.conflict as c"
+            " (source_id, schema_name, table_name, missing_count, extra_count)"
+            " values (%s, %s, %s, %s, %s) on conflict (source_id, schema_name, table_name)"
+            " do update set missing_count = c.missing_count + excluded.missing_count,"
+            " extra_count = c.extra_count + excluded.extra_count, last_at = excluded.last_at",
+            (source_id, *name, outcome.missing_count, outcome.extra_count),
+        )

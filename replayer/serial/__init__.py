@@ -1,0 +1,1 @@
+"""Transactions that are applied alone, in the order of the source: with DDL or TRUNCATE."""

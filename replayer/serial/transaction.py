@@ -1,0 +1,175 @@
+"""A serial segment: one source transaction with DDL or TRUNCATE, applied by the driver alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pgrepl.config import OnConflict, OnError
+from pgrepl.ddl import CapturedDdl, DdlApplier
+from pgrepl.decoding.changes import INSERT
+from pgrepl.decoding.payload import PayloadDecoder
+from pgrepl.errors import DdlStopped
+from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
+from pgrepl.postgres import Connection
+from pgrepl.replayer.batches import Batch
+from pgrepl.replayer.parking import Place, add_payload, count_conflict, note_unknown, park
+from pgrepl.replayer.progress import move_all, remove_applied
+from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
+from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.replayer.shard.apply import TableFailed, apply_changes
+from pgrepl.replayer.shard.task import Parking, stop_at
+from pgrepl.replayer.spool_reader import SpooledPart, read_part, read_part_keys, read_parts
+from pgrepl.replayer.target_table import Table, TableName, Tables
+from pgrepl.source_state import SourceRow
+from pgrepl.spool import DDL_TABLE, SERIAL_BUCKET
+
+__all__ = ["SerialTransaction"]
+
+_FOREIGN_BYTES = "it has bytes that are not valid in the encoding"
+
+
+class SerialTransaction:
+    """Applies one serial segment with its progress, in one target transaction."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        source: SourceRow,
+        batch: Batch,
+        *,
+        on_error: OnError,
+        on_conflict: OnConflict,
+        ddl: DdlApplier,
+        settings: ReplaySettings,
+    ) -> None:
+        """Prepare; nothing runs yet."""
+        self._connection = connection
+        self._source = source
+        self._batch = batch
+        self._on_error = on_error
+        self._on_conflict = on_conflict
+        self._ddl = ddl
+        self._settings = settings
+        self._part: SpooledPart | None = None
+        self._piece = 0
+        self._event: CapturedDdl | None = None
+        self._tables = Tables(connection, source.source_id, batch.first_lsn)
+        self.parked: list[Parking] = []
+        self.change_counts: dict[TableName, int] = {}
+
+    def run(self) -> None:
+        """Apply it.
+
+        Raises
+        ------
+        DdlStopped
+            when DDL in it waits for a person; that is recorded, and nothing of it is applied.
+
+        """
+        try:
+            with self._connection.transaction():
+                self._apply()
+                reach("replayer.before_serial_commit")
+        except DdlStopped as stopped:
+            if self._event is not None:
+                self._ddl.record_stop(self._connection, self._event, stopped)
+            raise
+        reach("replayer.after_serial_commit")
+
+    def _apply(self) -> None:
+        source_id, batch = self._source.source_id, self._batch
+        move_all(self._connection, source_id, batch.from_seq, batch.to_seq, batch.last_lsn)
+        handlers = Handlers(
+            self._apply_table, self._keep, self._note_unknown, self._apply_ddl, self._fail
+        )
+        replay = LineReplay(self._connection, self._tables, handlers, self._settings.chunk_bytes)
+        for part in read_parts(
+            self._connection, source_id, batch.from_seq, batch.to_seq, (SERIAL_BUCKET,)
+        ):
+            self._part = part
+            replay.take_payload(part.decoder, part.payload, part.change_count)
+        replay.finish()
+        remove_applied(self._connection, source_id)
+
+    def _apply_table(self, table: Table, lines: Lines) -> None:
+        try:
+            outcome = apply_changes(self._connection, lines.read(table), self._on_conflict)
+            count_conflict(self._connection, self._source.source_id, table.name, outcome)
+        except TableFailed as failed:
+            self._fail(table, lines, failed)
+        self.change_counts[table.name] = self.change_counts.get(table.name, 0) + len(lines.changes)
+
+    def _fail(self, table: Table, lines: Lines, failed: TableFailed) -> None:
+        if self._on_error == "stop":
+            raise stop_at(self._source.name, table.name, failed) from failed
+        park(self._connection, self._source.source_id, table.name, failed)
+        self._tables.forget()
+        self._keep(table.name, lines)
+        self.parked.append(Parking(table.name, failed.reason))
+
+    def _note_unknown(self, name: TableName) -> None:
+        note_unknown(self._connection, self._source.source_id, name)
+
+    def _keep(self, name: TableName, lines: Lines) -> None:
+        part = self._part
+        if part is None:
+            raise AssertionError("changes come out of a part")
+        self._piece += 1
+        place = Place(
+            seq=part.seq,
+            part=part.part,
+            piece=self._piece,
+            first_lsn=part.first_lsn,
+            last_lsn=part.last_lsn,
+            last_commit_at=part.last_commit_at,
+        )
+        messages = [lines.begin, *lines.changes]
+        add_payload(
+            *(self._connection, self._source.source_id, name, place),
+            decoder=lines.decoder,
+            messages=messages,
+        )
+
+    def _apply_ddl(self, lines: Lines) -> None:
+        decoder = lines.decoder
+        (message,) = lines.changes
+        if decoder.action_of(message) != INSERT:
+            # Old rows of the log are pruned on the source.
+            return
+        transaction = decoder.read_begin(lines.begin)
+        row, problem = _read_row(decoder, message)
+        self._event = CapturedDdl(
+            source=self._source,
+            commit_lsn=Lsn(transaction.commit_lsn),
+            end_lsn=Lsn(transaction.end_lsn),
+            commit_at=transaction.commit_at,
+            row=row,
+            problem=problem,
+            read_rows=self._read_ddl_rows,
+        )
+        self._ddl.apply(self._connection, self._event)
+
+    def _read_ddl_rows(self) -> Iterator[Mapping[str, str | None]]:
+        source_id, batch = self._source.source_id, self._batch
+        keys = read_part_keys(
+            self._connection, source_id, batch.from_seq, batch.to_seq, (SERIAL_BUCKET,)
+        )
+        for key in keys:
+            part = read_part(self._connection, source_id, key)
+            decoder = part.decoder
+            for message in decoder.split(part.payload):
+                if decoder.is_begin(message) or decoder.action_of(message) != INSERT:
+                    continue
+                if decoder.names_of(message) == DDL_TABLE:
+                    yield _read_row(decoder, message)[0]
+
+
+def _read_row(
+    decoder: PayloadDecoder, message: bytes
+) -> tuple[Mapping[str, str | None], str | None]:
+    """Return a row, and what is wrong with it if something is."""
+    try:
+        return decoder.read_row(message), None
+    except UnicodeDecodeError:
+        return decoder.read_row(message, "replace"), _FOREIGN_BYTES

@@ -1,0 +1,151 @@
+"""Apply the changes of one table, so that a failure leaves nothing of them and can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.config import OnConflict
+from pgrepl.decoding.changes import INSERT, ColumnMissing, TableChanges
+from pgrepl.decoding.shape import Shape
+from pgrepl.naming import shown_name
+from pgrepl.postgres import Connection
+from pgrepl.replayer.shard.fold import MultisetNet, fold, fold_multiset
+from pgrepl.replayer.shard.merge import Conflict, Outcome, merge
+from pgrepl.replayer.shard.staging import (
+    StagingTable,
+    copy_inserts,
+    stage_inserts,
+    stage_keyed,
+    stage_multiset,
+)
+from pgrepl.sqlstate import is_transient, reason
+
+__all__ = ["TableFailed", "apply_changes", "merge_stage", "stage_changes", "told"]
+
+_STAGE = ("pg_temp", "pgrepl_stage")
+#: Insufficient resources, an operator's intervention, a system error: no fault of the table.
+_NOT_THE_TABLES = ("53", "57", "58")
+#: What the server says of them quotes the bytes.
+_FOREIGN = {
+    "22021": "a value has bytes that are not valid in the encoding (SQLSTATE 22021)",
+    "22P05": "a value has a character that the target's encoding does not have (SQLSTATE 22P05)",
+}
+_TAKEN = (psycopg.errors.UniqueViolation, psycopg.errors.ExclusionViolation)
+
+
+class TableFailed(Exception):
+    """The changes of a table cannot be applied, and trying again would not help."""
+
+    def __init__(
+        self, why: str, sqlstate: str | None = None, outcome: Outcome | None = None
+    ) -> None:
+        """Say why, without any row's value."""
+        super().__init__(why, sqlstate, outcome)
+        self.reason = why
+        self.sqlstate = sqlstate
+        self.outcome = outcome or Outcome()
+
+
+def apply_changes(
+    connection: Connection, changes: TableChanges, on_conflict: OnConflict
+) -> Outcome:
+    """Apply changes inside the caller's transaction.
+
+    Raises
+    ------
+    TableFailed
+        when they cannot be applied; nothing of them is left.
+
+    """
+    with told(changes.shape):
+        shape = _shape_of(changes)
+        if shape.stored and shape.stored == shape.carried and _is_insert_only(changes):
+            try:
+                with connection.transaction():
+                    copy_inserts(connection, shape, changes.runs, changes.encoding)
+            except _TAKEN:
+                if not shape.key:
+                    raise
+            else:
+                return Outcome()
+        with connection.transaction():
+            stage = _write_stage(connection, shape, changes, _STAGE)
+            outcome = merge(connection, stage, on_conflict)
+            connection.execute(SQL("drop table {}").format(Identifier(*_STAGE)))
+    return outcome
+
+
+def merge_stage(connection: Connection, stage: StagingTable, on_conflict: OnConflict) -> Outcome:
+    """Apply a stage that a task has written, inside the caller's transaction.
+
+    Raises
+    ------
+    TableFailed
+        as ``apply_changes`` does.
+
+    """
+    with told(stage.shape):
+        return merge(connection, stage, on_conflict)
+
+
+def stage_changes(
+    connection: Connection, changes: TableChanges, place: tuple[str, str]
+) -> StagingTable:
+    """Write the net change of a table into a stage that outlives the transaction.
+
+    Raises
+    ------
+    TableFailed
+        when that cannot be done; there is no stage then.
+
+    """
+    with told(changes.shape), connection.transaction():
+        return _write_stage(connection, _shape_of(changes), changes, place)
+
+
+def _write_stage(
+    connection: Connection, shape: Shape, changes: TableChanges, place: tuple[str, str]
+) -> StagingTable:
+    encoding = changes.encoding
+    if _is_insert_only(changes):
+        if shape.stored and shape.key:
+            return stage_inserts(connection, shape, changes.runs, place, encoding)
+        net = fold_multiset(changes.runs)
+        return stage_multiset(connection, shape, net, place, encoding)
+    folded = fold(changes.runs)
+    if isinstance(folded, MultisetNet):
+        return stage_multiset(connection, shape, folded, place, encoding)
+    return stage_keyed(connection, shape, folded, place, encoding)
+
+
+def _shape_of(changes: TableChanges) -> Shape:
+    if changes.problem is not None:
+        raise changes.problem
+    if changes.shape is None:
+        raise ColumnMissing("the target has no such table")
+    return changes.shape
+
+
+@contextmanager
+def told(shape: Shape | None) -> Iterator[None]:
+    """Raise as the table's failure what is one; what passes by itself, or is the spool's, stays."""
+    try:
+        yield
+    except Conflict as exc:
+        raise TableFailed(str(exc), outcome=exc.outcome) from exc
+    except ColumnMissing as exc:
+        raise TableFailed(str(exc)) from exc
+    except psycopg.Error as exc:
+        if exc.sqlstate is None or is_transient(exc) or exc.sqlstate.startswith(_NOT_THE_TABLES):
+            if shape is not None:
+                exc.add_note(f"table {shown_name(shape.schema, shape.name)}")
+            raise
+        raise TableFailed(_FOREIGN.get(exc.sqlstate, reason(exc)), exc.sqlstate) from exc
+
+
+def _is_insert_only(changes: TableChanges) -> bool:
+    return all(run.actions == {INSERT} for run in changes.runs)

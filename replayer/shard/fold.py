@@ -1,0 +1,165 @@
+"""Many changes of a table become one per row: what is left when all of them have happened.
+
+A row is known by its key. What it went through inside a chunk does not matter, only where it was
+before (``old_key``) and its last state. An UPDATE skips unchanged values that are stored out of
+line, so a row's state can be several changes laid over one another.
+
+A table without a key is a multiset: each distinct row has a count of how many came or went.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pgrepl.decoding.changes import DELETE, INSERT, UPDATE, Change, Key, Layout, Run, unreadable
+
+__all__ = ["KeyedNet", "MultisetNet", "RowState", "fold", "fold_multiset"]
+
+
+@dataclass(slots=True)
+class RowState:
+    """A row that is there when the changes have happened."""
+
+    #: Its key before the first of them; None when it was not there.
+    old_key: Key | None
+    #: The change that set its last state.
+    layout: Layout
+    change: Change
+    #: Changes before that with columns that the last one has not, oldest first.
+    older: tuple[tuple[Layout, Change], ...] = ()
+
+    def lay_over(self, layout: Layout, change: Change) -> None:
+        """Make a change the last state, and keep of those before what it leaves open."""
+        known = set(layout.columns)
+        kept = []
+        for before in reversed((*self.older, (self.layout, self.change))):
+            if not known.issuperset(before[0].columns):
+                kept.append(before)
+                known.update(before[0].columns)
+        self.older = tuple(reversed(kept))
+        self.layout, self.change = layout, change
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedNet:
+    """The net change of a table with a key."""
+
+    key: tuple[str, ...]
+    #: Rows that are there, by their last key.
+    rows: dict[Key, RowState]
+    #: Keys of rows that were there and do not exist any more.
+    removed: Sequence[Key]
+
+
+@dataclass(frozen=True, slots=True)
+class MultisetNet:
+    """The net change of a table without a key: distinct rows, and how many more or fewer."""
+
+    columns: tuple[str, ...]
+    counts: Counter[Change]
+
+
+def fold(runs: Sequence[Run]) -> KeyedNet | MultisetNet:
+    """Return the net change of runs that are not inserts alone."""
+    keys = [run.layout.key for run in runs if run.layout.identity]
+    key = next(filter(None, keys), ())
+    return _fold_keyed(runs, key) if key else fold_multiset(runs)
+
+
+def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through: no calls in it
+    runs: Sequence[Run], key: tuple[str, ...]
+) -> KeyedNet:
+    rows: dict[Key, RowState] = {}
+    removed: list[Key] = []
+    for run in runs:
+        layout = run.layout
+        is_full = layout.is_full
+        old_of = layout.old_key(key)
+        new_of = layout.new_key(key) if layout.columns else None
+        latest = _latest(run, old_of, new_of) if is_full and old_of and new_of else None
+        for change in run.changes if latest is None else latest.values():
+            action = change[0]
+            if action == INSERT and new_of is not None:
+                new = new_of(change)
+                if new in rows:
+                    raise unreadable("two rows of a table have the same key")
+                rows[new] = RowState(None, layout, change)
+                continue
+            if old_of is None:
+                raise unreadable("a change does not say which row it changes")
+            old = old_of(change)
+            if action == UPDATE and new_of is not None:
+                state = rows.get(old)
+                new = new_of(change)
+                if new != old:
+                    _move(rows, old, new, RowState(old, layout, change))
+                elif state is None:
+                    rows[old] = RowState(old, layout, change)
+                elif is_full:
+                    state.layout, state.change, state.older = layout, change, ()
+                else:
+                    state.lay_over(layout, change)
+            elif action == DELETE:
+                state = rows.pop(old, None)
+                old_key = old if state is None else state.old_key
+                if old_key is not None:
+                    removed.append(old_key)
+            else:
+                raise unreadable("a change of an unknown kind")
+    return KeyedNet(key, rows, removed)
+
+
+def _latest(
+    run: Run, old_of: Callable[[Change], Key], new_of: Callable[[Change], Key]
+) -> dict[Key, Change] | None:
+    """Return the last change of each row, when all are updates that leave the key alone.
+
+    Each of them has the whole row, so that those before it do not matter.
+    """
+    if run.actions != {UPDATE}:
+        return None
+    keys = list(map(new_of, run.changes))
+    if keys != list(map(old_of, run.changes)):
+        return None
+    return dict(zip(keys, run.changes, strict=True))
+
+
+def _move(rows: dict[Key, RowState], old: Key, new: Key, moved: RowState) -> None:
+    if new in rows:
+        raise unreadable("two rows of a table have the same key")
+    state = rows.pop(old, None)
+    if state is None:
+        rows[new] = moved
+    else:
+        state.lay_over(moved.layout, moved.change)
+        rows[new] = state
+
+
+def fold_multiset(runs: Sequence[Run]) -> MultisetNet:
+    """Return how many more or fewer there are of each row."""
+    counts: Counter[Change] = Counter()
+    columns = next(
+        (run.layout.columns or run.layout.identity for run in runs if run.layout.is_full),
+        runs[0].layout.identity or runs[0].layout.columns,
+    )
+    for run in runs:
+        layout = run.layout
+        for change in run.changes:
+            action = change[0]
+            old: dict[str, bytes] = {}
+            if action != INSERT:
+                old = dict(zip(layout.identity, layout.old_values(change), strict=True))
+                counts[_row(old, columns)] -= 1
+            if action != DELETE:
+                new = dict(zip(layout.columns, layout.values(change), strict=True))
+                counts[_row(old | new, columns)] += 1
+    return MultisetNet(columns, counts)
+
+
+def _row(values: dict[str, bytes], columns: tuple[str, ...]) -> Change:
+    try:
+        return tuple([values[name] for name in columns])
+    except KeyError as exc:
+        raise unreadable("a change has not all columns of its table") from exc

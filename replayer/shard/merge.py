@@ -1,0 +1,350 @@
+"""Apply a stage to its table, set by set.
+
+Plain: delete what was removed, update in place, insert what is new. That fails where unique values
+move between rows, because PostgreSQL looks at each row on its own; then all touched rows are
+deleted and inserted in their last state, which always works: the end state satisfied the source's
+constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from psycopg import errors
+from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
+
+from pgrepl.config import OnConflict
+from pgrepl.postgres import Connection
+from pgrepl.replayer.shard.staging import StagingTable
+
+__all__ = ["Conflict", "Outcome", "merge"]
+
+_TAKEN = (errors.UniqueViolation, errors.ExclusionViolation)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Rows of the target that were not as the changes expect."""
+
+    missing_count: int = 0
+    extra_count: int = 0
+
+
+class Conflict(Exception):
+    """The target's rows are not those that the source's changes are about."""
+
+    def __init__(self, missing_count: int, extra_count: int, constraint: str | None = None) -> None:
+        """Say how many rows are missing, and how many stand in the way."""
+        super().__init__(missing_count, extra_count, constraint)
+        self.outcome = Outcome(missing_count, extra_count)
+        self.constraint = constraint
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        said = []
+        if self.outcome.missing_count:
+            said.append(f"{self.outcome.missing_count} rows to update or delete are missing")
+        if self.outcome.extra_count:
+            said.append(f"{self.outcome.extra_count} rows to insert are there already")
+        if not said:
+            said.append(f'other rows stand in the way of constraint "{self.constraint}"')
+        return " and ".join(said) + " on the target"
+
+
+def merge(connection: Connection, stage: StagingTable, on_conflict: OnConflict) -> Outcome:
+    """Apply a stage inside the caller's transaction; after an error nothing of it is left.
+
+    Raises
+    ------
+    Conflict
+        when the target's rows are not as expected and that is an error.
+
+    """
+    merger = _Merger(connection, stage) if stage.key else _MultisetMerger(connection, stage)
+    try:
+        try:
+            with connection.transaction():
+                merger.plain()
+        except _TAKEN:
+            with connection.transaction():
+                merger.replace()
+    except Conflict:
+        if on_conflict == "error":
+            raise
+    except _TAKEN as exc:
+        if on_conflict == "error":
+            raise Conflict(0, merger.extra_count(), exc.diag.constraint_name) from exc
+    else:
+        return Outcome()
+    with connection.transaction():
+        return merger.force()
+
+
+class _Merger:
+    """The statements for a table with a key."""
+
+    def __init__(self, connection: Connection, stage: StagingTable) -> None:
+        self._connection = connection
+        self._stage = stage
+        self._table = stage.shape.identifier
+        self._column = {name: Identifier(f"c{n}") for n, name in enumerate(stage.shape.carried)}
+        self._is_old_key = self._is_same(
+            SQL("t.{}"), map(Identifier, stage.key), SQL("s.{}"), self._old_key()
+        )
+        self._is_new_key = self._is_same(
+            SQL("t.{}"), map(Identifier, stage.key), SQL("s.{}"), self._new_key()
+        )
+
+    def plain(self) -> None:
+        """Delete, update, insert; count what is found."""
+        if not self._can_update():
+            self.replace()
+            return
+        moved = self._stage.count("M")
+        self._fill(moved)
+        missing = self._delete_old(moved)
+        for group, columns in enumerate(self._stage.groups):
+            missing += self._update(group, columns)
+        if missing:
+            raise Conflict(missing, 0)
+        self._insert(moved)
+
+    def replace(self) -> None:
+        """Delete every touched row, then insert those that are there at the end."""
+        moved = self._turn_updates_into_moves()
+        self._fill(moved)
+        missing = self._delete_old(moved)
+        if missing:
+            raise Conflict(missing, 0)
+        self._insert(moved)
+
+    def force(self) -> Outcome:
+        """Bring about the end state whatever rows are there."""
+        extra = self.extra_count()
+        moved = self._turn_updates_into_moves()
+        self._fill(moved)
+        missing = self._delete_old(moved)
+        self._run(
+            SQL("delete from only {} t using {} s where s.op in ('I', 'M') and {}").format(
+                self._table, self._stage.identifier, self._is_new_key
+            )
+        )
+        self._insert(moved)
+        return Outcome(missing, extra)
+
+    def extra_count(self) -> int:
+        """Count rows that stand where a row is to be inserted and that no change takes away."""
+        if not self._stage.count("IM"):
+            return 0
+        is_freed = self._is_same(SQL("x.{}"), self._old_key(), SQL("s.{}"), self._new_key())
+        query = SQL(
+            "select count(*) from {stage} s join only {table} t on {match}"
+            " where s.op in ('I', 'M') and not exists"
+            " (select from {stage} x where x.op in ('D', 'M') and {freed})"
+        ).format(
+            stage=self._stage.identifier, table=self._table, match=self._is_new_key, freed=is_freed
+        )
+        ((count,),) = self._connection.execute(query).fetchall()
+        return int(count)
+
+    def _old_key(self) -> list[Identifier]:
+        return [Identifier(f"o{n}") for n in range(len(self._stage.key))]
+
+    def _new_key(self) -> list[Identifier]:
+        return [self._column[name] for name in self._stage.key]
+
+    def _is_same(
+        self, left: SQL, left_key: Iterable[Identifier], right: SQL, right_key: Iterable[Identifier]
+    ) -> Composed:
+        """Return the condition that two keys are the same, by the types' own equality.
+
+        The search path has PostgreSQL's operators only, not those of extensions.
+        """
+        conditions = []
+        for name, a, b in zip(self._stage.key, left_key, right_key, strict=True):
+            schema = self._stage.shape.by_name[name].equality_schema
+            equals = SQL("operator({}.=)").format(Identifier(schema or "pg_catalog"))
+            conditions.append(
+                SQL("{} {} {}").format(
+                    left.format(a), equals if schema else SQL("="), right.format(b)
+                )
+            )
+        return _all(conditions)
+
+    def _can_update(self) -> bool:
+        """Whether UPDATE can set every column: not one that is always generated."""
+        by_name = self._stage.shape.by_name
+        return not any(
+            by_name[name].is_identity_always and name not in self._stage.key
+            for group, columns in enumerate(self._stage.groups)
+            if self._stage.counts.get(("U", group))
+            for name in columns
+        )
+
+    def _turn_updates_into_moves(self) -> int:
+        """Have updated rows deleted and inserted, and return how many rows are now."""
+        if self._stage.count("U"):
+            key = SQL(", ").join(
+                SQL("{} = {}").format(Identifier(f"o{n}"), self._column[name])
+                for n, name in enumerate(self._stage.key)
+            )
+            self._run(
+                SQL("update {} set op = 'M', {} where op = 'U'").format(self._stage.identifier, key)
+            )
+        return self._stage.count("MU")
+
+    def _fill(self, moved: int) -> None:
+        """Give rows that are deleted and inserted again the columns that they do not carry."""
+        if not moved:
+            return
+        stored = self._stage.shape.stored
+        for group, columns in enumerate(self._stage.groups):
+            absent = [name for name in stored if name not in columns]
+            if absent:
+                values = SQL(", ").join(
+                    SQL("{} = t.{}").format(self._column[name], Identifier(name)) for name in absent
+                )
+                self._run(
+                    SQL(
+                        "update {} s set {} from only {} t where s.op = 'M' and s.grp = {} and {}"
+                    ).format(
+                        self._stage.identifier,
+                        values,
+                        self._table,
+                        Literal(group),
+                        self._is_old_key,
+                    )
+                )
+
+    def _delete_old(self, moved: int) -> int:
+        """Delete rows by the keys they had, and return how many were not there."""
+        expected = self._stage.count("D") + moved
+        if not expected:
+            return 0
+        statement = SQL("delete from only {} t using {} s where s.op in ('D', 'M') and {}")
+        return expected - self._run(
+            statement.format(self._table, self._stage.identifier, self._is_old_key)
+        )
+
+    def _update(self, group: int, columns: Sequence[str]) -> int:
+        """Update rows in place, and return how many were not there."""
+        expected = self._stage.counts.get(("U", group), 0)
+        if not expected:
+            return 0
+        names = [name for name in columns if name not in self._stage.key]
+        if not names:
+            # A row that is all key, or whose other columns are unchanged: only whether it is there.
+            return expected - self._count_found(group)
+        values = SQL(", ").join(
+            SQL("{} = s.{}").format(Identifier(name), self._column[name]) for name in names
+        )
+        statement = SQL("update only {} t set {} from {} s where s.op = 'U' and s.grp = {} and {}")
+        return expected - self._run(
+            statement.format(
+                self._table, values, self._stage.identifier, Literal(group), self._is_new_key
+            )
+        )
+
+    def _count_found(self, group: int) -> int:
+        query = SQL(
+            "select count(*) from {} s join only {} t on {} where s.op = 'U' and s.grp = {}"
+        ).format(self._stage.identifier, self._table, self._is_new_key, Literal(group))
+        ((count,),) = self._connection.execute(query).fetchall()
+        return int(count)
+
+    def _insert(self, moved: int) -> None:
+        stored = self._stage.shape.stored
+        for group, columns in enumerate(self._stage.groups):
+            if self._stage.counts.get(("I", group)):
+                self._insert_rows(columns, SQL("op = 'I' and grp = {}").format(Literal(group)))
+        if moved:
+            self._insert_rows(stored, SQL("op = 'M'"))
+
+    def _insert_rows(self, carried: Sequence[str], condition: Composable) -> None:
+        by_name = self._stage.shape.by_name
+        columns = [name for name in carried if not by_name[name].is_generated]
+        self._run(
+            SQL("insert into {} ({}) overriding system value select {} from {} where {}").format(
+                self._table,
+                SQL(", ").join(map(Identifier, columns)),
+                SQL(", ").join(self._column[name] for name in columns),
+                self._stage.identifier,
+                condition,
+            )
+        )
+
+    def _run(self, statement: Composed) -> int:
+        return self._connection.execute(statement).rowcount
+
+
+class _MultisetMerger:
+    """The statements for a table without a key: rows are told apart by all their columns."""
+
+    def __init__(self, connection: Connection, stage: StagingTable) -> None:
+        self._connection = connection
+        self._stage = stage
+        self._columns = stage.groups[0]
+
+    def plain(self) -> None:
+        """Delete and insert; count what is found."""
+        missing = self._delete()
+        if missing:
+            raise Conflict(missing, 0)
+        self._insert()
+
+    def replace(self) -> None:
+        """There is no other way."""
+        self.plain()
+
+    def force(self) -> Outcome:
+        """Delete what is there of it, and insert."""
+        missing = self._delete()
+        self._insert()
+        return Outcome(missing, 0)
+
+    def extra_count(self) -> int:
+        """Nothing stands in the way of a row but what a constraint says."""
+        return 0
+
+    def _delete(self) -> int:
+        expected = self._stage.count("D")
+        if not expected:
+            return 0
+        # As texts, because not every type has an equality, and equal numbers can differ in scale.
+        row = SQL(", ").join(SQL("t.{}").format(Identifier(name)) for name in self._columns)
+        staged = SQL(", ").join(
+            SQL("s.{}").format(Identifier(f"c{n}")) for n in range(len(self._columns))
+        )
+        statement = SQL(
+            "delete from only {table} where ctid in (select ctid from ("
+            " select t.ctid, s.n, row_number() over (partition by s.ctid) as number"
+            " from only {table} t join {stage} s on row({row})::text = row({staged})::text"
+            " where s.n < 0) found where number <= -n)"
+        ).format(
+            table=self._stage.shape.identifier,
+            stage=self._stage.identifier,
+            row=row,
+            staged=staged,
+        )
+        return expected - self._connection.execute(statement).rowcount
+
+    def _insert(self) -> None:
+        if not self._stage.count("I"):
+            return
+        staged = SQL(", ").join(Identifier(f"c{n}") for n in range(len(self._columns)))
+        names = SQL(", ").join(map(Identifier, self._columns))
+        head = (
+            SQL("({}) overriding system value select {}").format(names, staged)
+            if self._columns
+            else SQL("select")
+        )
+        self._connection.execute(
+            SQL("insert into {} {} from {} cross join generate_series(1, n) where n > 0").format(
+                self._stage.shape.identifier, head, self._stage.identifier
+            )
+        )
+
+
+def _all(conditions: Iterable[Composable]) -> Composed:
+    return SQL(" and ").join(conditions)

@@ -1,0 +1,281 @@
+"""The work of one Spark task: a shard's part of a batch, in one fenced target transaction.
+
+Everything here runs in Spark's workers. The target's conninfo travels inside the pickled task.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from uuid import uuid4
+
+import psycopg
+
+from pgrepl.config import OnConflict, OnError
+from pgrepl.decoding.changes import TableChanges
+from pgrepl.dsn import Endpoint
+from pgrepl.errors import DdlError, PgreplError
+from pgrepl.failpoint import reach
+from pgrepl.naming import shown_name
+from pgrepl.position import Position
+from pgrepl.postgres import Connection
+from pgrepl.replayer.parking import add_parts, count_conflict, note_unknown, park
+from pgrepl.replayer.progress import Fenced, move
+from pgrepl.replayer.session import lend_session
+from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.replayer.shard.apply import TableFailed, apply_changes, stage_changes
+from pgrepl.replayer.shard.chunks import Chunk, read_chunks
+from pgrepl.replayer.shard.prefetch import one_ahead
+from pgrepl.replayer.shard.staging import StagingTable
+from pgrepl.replayer.spool_reader import PartKey, count_bytes
+from pgrepl.replayer.target_table import TableName, Tables
+from pgrepl.spool import DDL_TABLE
+from pgrepl.sqlstate import is_transient, translate
+
+__all__ = [
+    "Parking",
+    "ShardResult",
+    "ShardTask",
+    "StagedTable",
+    "TableStopped",
+    "run_shard",
+    "stop_at",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardTask:
+    """What a task needs to know. Holds secrets: it is pickled, never printed."""
+
+    target: Endpoint = field(repr=False)
+    source_id: int
+    source: str
+    shard: int
+    from_seq: int
+    to_seq: int
+    first_lsn: Position
+    to_lsn: Position
+    buckets: Sequence[int]
+    on_error: OnError
+    on_conflict: OnConflict
+    settings: ReplaySettings
+    #: Under batch consistency: the beginning of the names of stages. None: apply.
+    staging_prefix: str | None = None
+
+    def __str__(self) -> str:
+        """Say whose work it is."""
+        return f'shard {self.shard} of source "{self.source}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Parking:
+    """A table that was parked."""
+
+    name: TableName
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """The changes of a table out of some parts, staged; or why they are not."""
+
+    name: TableName
+    keys: Sequence[PartKey]
+    stage: StagingTable | None
+    #: Set when they could not even be staged.
+    failed: TableFailed | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ShardResult:
+    """What a task did."""
+
+    source_id: int
+    shard: int
+    change_counts: dict[TableName, int] = field(default_factory=dict)
+    parked: list[Parking] = field(default_factory=list)
+    #: Under batch consistency, in order.
+    staged: list[StagedTable] = field(default_factory=list)
+    #: Another task had done its work already.
+    is_superseded: bool = False
+
+    def count(self, chunk: Chunk) -> None:
+        """Add the changes of a chunk."""
+        for name, changes in chunk.changes.items():
+            self.change_counts[name] = self.change_counts.get(name, 0) + changes.count
+
+
+def run_shard(task: ShardTask) -> ShardResult | PgreplError:
+    """Do the task; what goes wrong is returned, so that other shards are not disturbed."""
+    work = _apply if task.staging_prefix is None else _stage
+    with _no_collector():
+        for attempt in range(1, task.settings.attempts + 1):
+            try:
+                return _attempt(task, work)
+            except Fenced:
+                return ShardResult(source_id=task.source_id, shard=task.shard, is_superseded=True)
+            except PgreplError as exc:
+                return exc
+            except psycopg.Error as exc:
+                if attempt == task.settings.attempts or not is_transient(exc):
+                    return translate(exc, task.target, f"cannot apply {task}")
+    raise AssertionError("there is at least one attempt")
+
+
+class TableStopped(DdlError):
+    """A table cannot be applied, and that is to stop everything: ``on_error = "stop"``."""
+
+
+def stop_at(source: str, name: TableName, failed: TableFailed) -> TableStopped:
+    """Return the error for a table that cannot be applied, under ``on_error = "stop"``."""
+    return TableStopped(
+        f'source "{source}": table {shown_name(*name)}: {failed.reason}',
+        hint='Fix the table and start again, or set on_error = "park" to go on without it.',
+    )
+
+
+def _add_ignored(connection: Connection, source_id: int, chunk: Chunk) -> None:
+    """Keep the changes of parked tables, and make unknown tables known."""
+    for name, table in chunk.ignored.items():
+        if name == DDL_TABLE:
+            continue
+        if table.is_parked:
+            add_parts(connection, source_id, name, chunk.keys)
+        elif not table.is_copied:
+            note_unknown(connection, source_id, name)
+
+
+def _attempt(
+    task: ShardTask, work: Callable[[_Sessions, ShardTask, ShardResult], None]
+) -> ShardResult:
+    result = ShardResult(source_id=task.source_id, shard=task.shard)
+    with _open_sessions(task) as sessions:
+        with sessions.writer.transaction():
+            work(sessions, task, result)
+            reach("replayer.before_commit")
+        reach("replayer.after_commit")
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Sessions:
+    """Where a task reads and where it writes; one and the same if there is little to read."""
+
+    reader: Connection
+    writer: Connection
+
+
+@contextmanager
+def _open_sessions(task: ShardTask) -> Iterator[_Sessions]:
+    with lend_session(task.target, task.settings, "write") as writer:
+        size = count_bytes(writer, task.source_id, task.from_seq, task.to_seq, task.buckets)
+        if size <= task.settings.step_bytes:
+            yield _Sessions(writer, writer)
+            return
+        # What the reader locks stays locked until the other one has committed.
+        with lend_session(task.target, task.settings, "read") as reader, reader.transaction():
+            yield _Sessions(reader, writer)
+
+
+def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
+    connection = sessions.writer
+    # First of all: a twin of this task waits here until we are done, and then finds itself fenced.
+    move(
+        connection,
+        task.source_id,
+        task.shard,
+        from_seq=task.from_seq,
+        to_seq=task.to_seq,
+        to_lsn=task.to_lsn,
+    )
+    reach("replayer.fenced")
+    parked: set[TableName] = set()
+    with _chunks(sessions, task) as chunks:
+        for chunk in chunks:
+            for name, changes in chunk.changes.items():
+                # Whoever reads does not see what is parked here and now.
+                failed = None if name in parked else _apply_table(connection, task, changes)
+                if failed is not None:
+                    park(connection, task.source_id, name, failed)
+                    result.parked.append(Parking(name, failed.reason))
+                    parked.add(name)
+                if name in parked:
+                    add_parts(connection, task.source_id, name, chunk.keys)
+            _add_ignored(connection, task.source_id, chunk)
+            result.count(chunk)
+            reach("replayer.chunk_applied")
+
+
+def _apply_table(
+    connection: Connection, task: ShardTask, changes: TableChanges
+) -> TableFailed | None:
+    """Apply the changes of a table, or return why that cannot be done."""
+    try:
+        outcome = apply_changes(connection, changes, task.on_conflict)
+    except TableFailed as failed:
+        if task.on_error == "stop":
+            raise stop_at(task.source, changes.names, failed) from failed
+        return failed
+    count_conflict(connection, task.source_id, changes.names, outcome)
+    return None
+
+
+def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
+    # Spark may repeat a task whose stages are there already: each attempt has names of its own.
+    prefix = f"{task.staging_prefix}_{task.shard}_{uuid4().hex[:8]}"
+    with _chunks(sessions, task) as chunks:
+        for chunk in chunks:
+            for name, changes in chunk.changes.items():
+                place = ("replication", f"{prefix}_{len(result.staged)}")
+                try:
+                    stage = stage_changes(sessions.writer, changes, place)
+                    staged = StagedTable(name, chunk.keys, stage)
+                except TableFailed as failed:
+                    staged = StagedTable(name, chunk.keys, None, failed)
+                result.staged.append(staged)
+            result.staged += [
+                StagedTable(name, chunk.keys, None) for name in chunk.ignored if name != DDL_TABLE
+            ]
+            result.count(chunk)
+
+
+@contextmanager
+def _chunks(sessions: _Sessions, task: ShardTask) -> Iterator[Iterator[Chunk]]:
+    """Read a task's part of the spool: where there are many chunks, one ahead."""
+    reader = sessions.reader
+    chunks = read_chunks(
+        reader,
+        Tables(reader, task.source_id, task.first_lsn),
+        source_id=task.source_id,
+        from_seq=task.from_seq,
+        to_seq=task.to_seq,
+        buckets=task.buckets,
+        settings=task.settings,
+    )
+    if reader is sessions.writer:
+        yield chunks
+        return
+    with one_ahead(chunks) as ahead:
+        yield ahead
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Leave a chunk's many small objects to no collector: it took twice the time of the rest."""
+    _freeze()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@cache
+def _freeze() -> None:
+    """Keep what was imported from the collector, which Spark runs after every task: for 30 ms."""
+    gc.freeze()

@@ -1,0 +1,106 @@
+"""What the target says about the tables whose changes arrive, asked once for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from psycopg.rows import dict_row
+
+from pgrepl.copy_start import CopyStart
+from pgrepl.decoding.payload import TableName
+from pgrepl.decoding.shape import Column, Shape
+from pgrepl.position import Position
+from pgrepl.postgres import Connection
+from pgrepl.queries import load_query
+
+__all__ = ["Table", "TableName", "Tables"]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the source as replay treats it."""
+
+    name: TableName
+    #: Whether there is a whole copy that changes can be applied to.
+    is_copied: bool
+    is_parked: bool
+    start: CopyStart | None
+    #: None when the target has no such table.
+    shape: Shape | None
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether changes are applied now."""
+        return self.is_copied and not self.is_parked
+
+
+class Tables:
+    """The tables of one source, as they are seen in one target transaction."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        source_id: int,
+        first_lsn: Position,
+        *,
+        ignores_parking: bool = False,
+    ) -> None:
+        """Ask through this connection; no change lies before ``first_lsn``."""
+        self._connection = connection
+        self._source_id = source_id
+        self._first_lsn = first_lsn
+        self._ignores_parking = ignores_parking
+        self._known: dict[TableName, Table] = {}
+
+    def look_up(self, name: TableName) -> Table:
+        """Return a table."""
+        table = self._known.get(name)
+        if table is None:
+            table = self._known[name] = self._read(name)
+        return table
+
+    def forget(self) -> None:
+        """Ask again: DDL may have changed everything, or a table was parked."""
+        self._known.clear()
+
+    def _read(self, name: TableName) -> Table:
+        table = self._query(name)
+        if self._ignores_parking:
+            return replace(table, is_parked=False)
+        if table.is_parked and not self._lock_parked(name):
+            # Somebody worked it off in this moment.
+            return self._query(name)
+        return table
+
+    def _query(self, name: TableName) -> Table:
+        schema, table = name
+        with self._connection.cursor(row_factory=dict_row) as cursor:
+            row = cursor.execute(
+                load_query("pgrepl.replayer", "target_table"),
+                {"source_id": self._source_id, "schema": schema, "table": table},
+            ).fetchone()
+        if row is None:
+            return Table(name, is_copied=False, is_parked=False, start=None, shape=None)
+        is_copied = row["state"] == "ready"
+        start = None
+        if is_copied and row["start_lsn"] > self._first_lsn:
+            start = CopyStart(row["start_lsn"], row["start_snapshot"])
+        shape = None
+        if row["relkind"] is not None:
+            shape = Shape(
+                schema=row["target_schema"],
+                name=table,
+                relkind=row["relkind"],
+                columns=tuple(Column(**column) for column in row["columns"]),
+                key=tuple(row["key"]),
+            )
+        return Table(name, is_copied, row["is_parked"], start, shape)
+
+    def _lock_parked(self, name: TableName) -> bool:
+        """Keep ``pgrepl parked`` from working it off until this transaction has added to it."""
+        row = self._connection.execute(
+            "select from replication.parked_table"
+            " where source_id = %s and schema_name = %s and table_name = %s for key share",
+            (self._source_id, *name),
+        ).fetchone()
+        return row is not None

@@ -1,0 +1,27 @@
+"""Locks by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgrepl.advisory import find_holder, take_lock, try_lock
+from pgrepl.dsn import Side
+from pgrepl.errors import AlreadyRunning
+from pgrepl.postgres import connect
+from tests.support.waiting import wait_until
+
+
+def test_holder_of_a_lock_is_found_by_its_name_until_it_goes(target):
+    endpoint = target.endpoint(Side.TARGET)
+    # Some of their keys are negative.
+    names = [f"work {number}" for number in range(8)]
+    with connect(endpoint, "test") as other:
+        with connect(endpoint, "test") as holder:
+            assert all(try_lock(holder, name) for name in names)
+            pid = holder.info.backend_pid
+            assert [find_holder(other, name) for name in names] == [pid] * len(names)
+            assert not try_lock(other, names[0])
+            with pytest.raises(AlreadyRunning, match="work 0 runs already"):
+                take_lock(other, names[0])
+            assert find_holder(other, "other work") is None
+        wait_until(lambda: find_holder(other, names[0]) is None)

@@ -1,0 +1,172 @@
+"""Lines become values for COPY, exactly, and damage is seen."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgrepl.decoding.payload import ChangesByTable
+from pgrepl.decoding.wal2json import Wal2JsonPayload
+from pgrepl.decoding.wal2json.grammar import table_key
+from pgrepl.errors import SpoolError
+from pgrepl.replayer.target_table import Table
+from tests.support.lines import begin
+from tests.support.replay_lines import column, line, read, shape
+from tests.unit.replayer.test_fold import text_of
+
+WAL2JSON = Wal2JsonPayload("UTF8")
+T = ("public", "t")
+WIDE = shape(
+    column("n", "integer"),
+    column("f", "float"),
+    column("b", "bytea"),
+    column("text"),
+    column("g", is_generated=True),
+    key=("n",),
+)
+
+
+def values(row, **old):
+    (run,) = read(WIDE, [line("U", row, old or {"n": 1})]).runs
+    (change,) = run.changes
+    return dict(zip(run.layout.columns, run.layout.values(change), strict=True))
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20))
+def test_every_text_arrives(text):
+    found = values({"n": 1, "text": text})
+    assert text_of(found["text"]) == text
+
+
+def test_numbers_keep_their_digits_and_null_is_no_text():
+    raw = line("I", {"n": 1, "f": 1, "b": "00ff", "text": None, "g": "x"}).replace(
+        b'"f","value":1', b'"f","value":123456789012345678901234567890.10'
+    )
+    (run,) = read(WIDE, [raw]).runs
+    assert run.layout.columns == ("n", "f", "b", "text")
+    assert run.layout.values(run.changes[0]) == (
+        b"1",
+        b"123456789012345678901234567890.10",
+        rb"\\x00ff",
+        rb"\N",
+    )
+
+
+def test_numbers_as_texts_are_the_same_numbers():
+    assert values({"n": "17", "f": "NaN"}, n="17") == {"n": b"17", "f": b"NaN"}
+
+
+def test_lines_of_many_layouts_stay_in_order():
+    rows: list[dict[str, object]] = [
+        {"n": 1, "text": "a"},
+        {"n": 2},
+        {"n": 3, "text": "b"},
+        {"n": 4, "f": 1},
+        {"n": 5},
+    ]
+    changes = read(WIDE, [line("U", row, {"n": row["n"]}) for row in rows])
+    found = [
+        dict(zip(run.layout.columns, run.layout.values(change), strict=True))["n"]
+        for run in changes.runs
+        for change in run.changes
+    ]
+    assert found == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_column_that_the_target_has_not_is_the_tables_problem_and_counts():
+    changes = read(WIDE, [line("I", {"n": 1, "new": "x"}), line("I", {"n": 2, "new": "x"})])
+    assert changes.count == 2
+    assert 'has no column "new"' in str(changes.problem)
+
+
+def test_table_that_the_target_has_not_is_its_problem():
+    assert "no such table" in str(read(None, [line("I", {"n": 1})]).problem)
+
+
+@pytest.mark.parametrize("name", ["t", 't"', "t.x", "t\\", 't":[', "ü ☃", 'a","table":"b', "t\n"])
+def test_names_are_read_whatever_they_hold(name):
+    made = line("I", {"n": 1}, names=("s,", name))
+    assert WAL2JSON.names_of(made) == ("s,", name)
+    assert table_key(made) in made
+
+
+def test_begin_line_says_position_and_end():
+    assert WAL2JSON.read_begin(begin(0x1_0000_0010))[2:] == (0x1_0000_0010, 0x1_0000_0040)
+
+
+def cut(payload: bytes, count: int) -> bytes:
+    return payload[:count]
+
+
+def grouped() -> ChangesByTable:
+    table = Table(T, is_copied=True, is_parked=False, start=None, shape=WIDE)
+    return WAL2JSON.group_by_table(lambda _: table)
+
+
+PAYLOAD = b"\n".join(
+    [
+        begin(100),
+        line("I", {"n": 1, "f": 1, "b": "", "text": "a", "g": None}),
+        line("I", {"n": 2, "f": 1, "b": "", "text": "b", "g": None}),
+        begin(200),
+        line("D", None, {"n": 1}),
+    ]
+)
+
+
+def test_payload_is_grouped_by_table():
+    found = grouped()
+    found.take_payload(PAYLOAD, 3, 0)
+    assert found.changes[T].count == 3
+
+
+@pytest.mark.parametrize("missing", range(1, len(PAYLOAD.split(b"\n")[-1]) + 1))
+def test_payload_that_is_cut_off_anywhere_is_damage(missing):
+    with pytest.raises(SpoolError, match="the spool is corrupted"):
+        grouped().take_payload(PAYLOAD[:-missing], 3, 0)
+
+
+def test_payload_without_one_of_its_lines_is_damage():
+    lines = PAYLOAD.split(b"\n")
+    with pytest.raises(SpoolError, match="should have 3 changes, it has 2"):
+        grouped().take_payload(b"\n".join([*lines[:1], *lines[2:]]), 3, 0)
+
+
+def test_payload_with_one_line_more_is_damage():
+    with pytest.raises(SpoolError, match="the spool is corrupted"):
+        grouped().take_payload(PAYLOAD + b"\n" + line("D", None, {"n": 2}), 3, 0)
+
+
+@pytest.mark.parametrize("rest", [b"\ngarbage", b"\n{}", b"\n"])
+def test_payload_with_more_than_lines_of_changes_is_damage(rest):
+    with pytest.raises(SpoolError, match="the spool is corrupted"):
+        grouped().take_payload(PAYLOAD + rest, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [(b'"name":"n"', b'"nAme":"n"'), (b'"action":"D"', b'"action":"X"'), (b"]}", b"}}")],
+)
+def test_line_that_is_not_wal2jsons_is_damage(was, becomes):
+    head, last = PAYLOAD.rsplit(b"\n", 1)
+    with pytest.raises(SpoolError, match="the spool is corrupted"):
+        grouped().take_payload(head + b"\n" + last.replace(was, becomes), 3, 0)
+
+
+def test_lines_of_one_table_are_extracted_with_their_transactions():
+    other = line("I", {"n": 9}, names=("public", "other"))
+    payload = b"\n".join([begin(50), other, *PAYLOAD.split(b"\n"), other])
+    assert WAL2JSON.join(WAL2JSON.extract(payload, T)) == PAYLOAD
+    assert WAL2JSON.extract(payload, ("public", "other")) == [begin(50), other, begin(200), other]
+    assert WAL2JSON.extract(payload, ("public", "none")) == []
+
+
+def test_text_holds_what_looks_like_a_line_and_is_none():
+    inner = json.loads(json.dumps(line("D", None, {"n": 1}).decode()))
+    row = {"n": 3, "f": 1, "b": "", "text": inner, "g": None}
+    found = grouped()
+    found.take_payload(b"\n".join([begin(1), line("I", row)]), 1, 0)
+    assert found.changes[T].count == 1

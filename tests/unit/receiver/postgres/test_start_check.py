@@ -1,0 +1,58 @@
+"""Where streaming may begin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pgrepl.errors import PgreplError, SourceError, SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.receiver.postgres.catalog import SourceFacts
+from pgrepl.receiver.postgres.start_check import Identity, check_start
+from pgrepl.receiver.spool_session import Progress
+from pgrepl.source_state import SourceRow
+
+ROW = SourceRow(1, "shop", "slot", "db", 77, 1, "streaming", Lsn(0x100))
+FACTS = SourceFacts("UTF8", False, Lsn(0x900), 60, "wal2json", "db", Lsn(0x100), "reserved")
+GOOD: dict[str, Any] = {
+    "row": ROW,
+    "origin": Lsn(0x200),
+    "progress": Progress(3, Lsn(0x200)),
+    "facts": FACTS,
+    "identity": Identity(77, 1),
+    "plugin": "wal2json",
+}
+
+
+def test_begins_at_the_origin():
+    assert check_start(**GOOD) == Lsn(0x200)
+
+
+def test_first_receiver_begins_at_the_consistent_point():
+    assert check_start(**GOOD | {"origin": Lsn(0x100), "progress": None}) == Lsn(0x100)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        ({"origin": None}, SpoolError, "stands at None"),
+        ({"origin": Lsn(0x201)}, SpoolError, "somebody moved"),
+        ({"progress": None}, SpoolError, "somebody moved"),
+        ({"identity": Identity(78, 1)}, SourceError, "another server"),
+        ({"identity": Identity(77, 2)}, SourceError, "timeline 2"),
+        ({"facts": replace(FACTS, is_standby=True)}, SourceError, "standby"),
+        ({"facts": replace(FACTS, flush_lsn=Lsn(0x1FF))}, SourceError, "the past"),
+        ({"facts": replace(FACTS, confirmed_flush_lsn=Lsn(0x201))}, SourceError, "consumed"),
+        ({"facts": replace(FACTS, slot_plugin=None)}, SourceError, "does not exist"),
+        ({"facts": replace(FACTS, slot_plugin="pgoutput")}, SourceError, "pgoutput"),
+        ({"facts": replace(FACTS, slot_dbname="other")}, SourceError, "other"),
+        ({"facts": replace(FACTS, wal_status="lost")}, SourceError, "is lost"),
+    ],
+)
+def test_refuses_what_may_have_a_gap_and_says_what_to_do(change, kind, text):
+    with pytest.raises(PgreplError, match=text) as caught:
+        check_start(**GOOD | change)
+    assert type(caught.value) is kind
+    assert caught.value.hint

@@ -1,0 +1,97 @@
+"""Which segments make a batch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from pgrepl.errors import SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.replayer.batches import Limits, Segment, plan_batch, shard_buckets
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+ALL = Limits(seconds=1000, changes=1000)
+
+
+def segment(seq: int, **given: Any) -> Segment:
+    at = BEGIN + timedelta(seconds=seq)
+    values: dict[str, Any] = {
+        "kind": "parallel",
+        "first_lsn": Lsn(seq * 100),
+        "last_lsn": Lsn(seq * 100 + 50),
+        "first_commit_at": at,
+        "last_commit_at": at,
+        "change_count": 10,
+        "buckets": [seq % 64],
+        "part_count": 1,
+        "written_count": 1,
+    }
+    return Segment(seq=seq, **(values | given))
+
+
+def test_nothing_spooled_is_nothing_to_do():
+    assert plan_batch([], 0, ALL) is None
+
+
+def test_batch_is_all_up_to_the_limits():
+    batch = plan_batch([segment(5), segment(6), segment(7)], 4, ALL)
+    assert batch is not None
+    assert (batch.from_seq, batch.to_seq, batch.change_count) == (4, 7, 30)
+    assert (batch.first_lsn, batch.last_lsn) == (Lsn(500), Lsn(750))
+    assert batch.buckets == {5, 6, 7}
+
+
+def test_serial_segment_is_a_barrier_before_and_behind():
+    segments = [segment(1), segment(2, kind="serial", buckets=[-1]), segment(3)]
+    ends = []
+    done = 0
+    while done < 3:
+        batch = plan_batch(segments[done:], done, ALL)
+        assert batch is not None
+        done = batch.to_seq
+        ends.append((batch.kind, done))
+    assert ends == [("parallel", 1), ("serial", 2), ("parallel", 3)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "end"),
+    [
+        (Limits(seconds=1000, changes=25), 2),
+        (Limits(seconds=1000, changes=1), 1),
+        (Limits(seconds=2, changes=1000), 3),
+        (Limits(seconds=0, changes=1000), 1),
+        (Limits(seconds=1000, changes=1000, until=Lsn(250)), 2),
+        (Limits(seconds=1000, changes=1000, until=Lsn(301)), 3),
+    ],
+)
+def test_limits_end_a_batch_but_one_segment_always_goes(limits, end):
+    batch = plan_batch([segment(n) for n in range(1, 6)], 0, limits)
+    assert batch is not None
+    assert batch.to_seq == end
+
+
+def test_position_before_the_first_segment_leaves_nothing_to_do():
+    assert plan_batch([segment(3)], 2, Limits(seconds=9, changes=9, until=Lsn(300))) is None
+
+
+def test_missing_segment_is_damage():
+    with pytest.raises(SpoolError, match="segment 2 is missing, the next one is 3"):
+        plan_batch([segment(1), segment(3)], 0, ALL)
+
+
+def test_missing_row_of_a_segment_is_damage():
+    with pytest.raises(SpoolError, match="segment 1 has 2 rows, 3 were written"):
+        plan_batch([segment(1, part_count=2, written_count=3)], 0, ALL)
+
+
+def test_damage_behind_a_limit_is_not_looked_at_yet():
+    damaged = segment(3, part_count=0)
+    batch = plan_batch([segment(1), segment(2), damaged], 0, Limits(seconds=9, changes=20))
+    assert batch is not None
+    assert batch.to_seq == 2
+
+
+def test_buckets_are_dealt_by_their_number():
+    assert shard_buckets(frozenset({0, 1, 4, 6, 63}), 4) == {0: [0, 4], 1: [1], 2: [6], 3: [63]}
