@@ -13,7 +13,7 @@ from pgrepl.basebackup.parts import plan_parts
 from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.snapshot import Keeper
 from pgrepl.basebackup.worker import CopyTask
-from pgrepl.catalogue import SourceTable
+from pgrepl.catalogue import SourceTable, read_plain_columns
 from pgrepl.dsn import Endpoint
 from pgrepl.failpoint import reach
 from pgrepl.postgres import Connection
@@ -48,6 +48,8 @@ class RowCopy:
     ) -> None:
         """Copy the tables; ``empty`` runs in the transaction that records what will be copied."""
         self.watcher.begin("data")
+        with translated(self.endpoint, "cannot read the columns"):
+            tables = self._as_on_target(tables)
         task = CopyTask(
             source=self.source,
             target=self.endpoint,
@@ -72,6 +74,12 @@ class RowCopy:
         reach("basebackup.copy_planned")
         logger.info("copying begins", extra={"parts": len(parts), "jobs": workers.jobs})
         copy_parts(workers, task, parts, lambda: self._poll(keeper, tables), _POLL_S)
+
+    def _as_on_target(self, tables: Sequence[SourceTable]) -> Sequence[SourceTable]:
+        """Add the generated columns that are plain ones there: they take the source's values."""
+        places = {table.key: (self.target_schemas[table.schema], table.name) for table in tables}
+        plain = read_plain_columns(self.target, places.values())
+        return [table.with_generated(plain.get(places[table.key], frozenset())) for table in tables]
 
     def _poll(self, keeper: Keeper, tables: Sequence[SourceTable]) -> None:
         with translated(self.endpoint, "cannot follow the copy"):

@@ -10,8 +10,9 @@ from psycopg.rows import class_row
 from pgrepl.basebackup.subject import Subject
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
+from pgrepl.skipped_code import SkippedCode
 
-__all__ = ["LeftOut", "NeededObject", "read_needed", "read_spare"]
+__all__ = ["LeftOut", "NeededObject", "read_needed", "read_spare", "skipped_as_left_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class NeededObject:
     is_evaluated: bool
     #: The extension that it belongs to, if any.
     extension: str | None
+    #: Whether the tables or views cannot be made without it.
+    is_required: bool = True
 
     @property
     def subject(self) -> Subject:
@@ -44,11 +47,18 @@ class LeftOut:
     reason: str
 
 
-def read_needed(connection: Connection, oids: Sequence[int]) -> Sequence[NeededObject]:
-    """Read what these tables or views need, they themselves included."""
+def skipped_as_left_out(item: SkippedCode) -> LeftOut:
+    """Return something that calls code of the source as a report names it."""
+    return LeftOut(item.kind, item.shown, item.reason)
+
+
+def read_needed(
+    connection: Connection, oids: Sequence[int], *, with_code: bool
+) -> Sequence[NeededObject]:
+    """Read what these tables or views need, they themselves included; functions only if asked."""
     with connection.cursor(row_factory=class_row(NeededObject)) as cursor:
         query = load_query("pgrepl.basebackup", "needed_objects")
-        return cursor.execute(query, {"tables": oids}).fetchall()
+        return cursor.execute(query, {"tables": oids, "with_code": with_code}).fetchall()
 
 
 def read_spare(connection: Connection, schemas: Collection[str]) -> Sequence[NeededObject]:

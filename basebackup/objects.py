@@ -57,6 +57,7 @@ class SourceObjects:
             f"{item.schema}.{item.name}"
             for item in self.needed
             if item.catalog == "pg_class"
+            and item.is_required
             and item.extension is None
             and item.relation_kind in ("r", "p", "f", "v", "m")
             and (item.schema, item.name) not in tables
@@ -66,7 +67,7 @@ class SourceObjects:
     def extensions(self) -> frozenset[str]:
         """The extensions that the target must have."""
         items = (*self.needed, *self.views.needed)
-        return frozenset(item.extension for item in items if item.extension is not None)
+        return frozenset(i.extension for i in items if i.extension is not None and i.is_required)
 
     def member_schemas(self, target: Mapping[str, str]) -> dict[tuple[str, str], str]:
         """Return where each member is on the target, given the schemas of its extensions there."""
@@ -79,9 +80,12 @@ class SourceObjects:
 
 
 def read_objects(
-    connection: Connection, *selections: TableSelection, with_views: bool = False
+    connection: Connection, *selections: TableSelection, with_views: bool, with_code: bool
 ) -> SourceObjects:
-    """Read the tables, and if asked the views, that every selection takes in; and their needs."""
+    """Read the tables, and if asked the views, that every selection takes in; and their needs.
+
+    Functions and operators are among the needs only if asked for.
+    """
     tables: list[SourceTable] = []
     others: list[SourceTable] = []
     for table in read_tables(connection):
@@ -92,12 +96,12 @@ def read_objects(
         for table in others
         if table.is_unlogged and _is_chosen(table.root_schema, table.root_name, selections)
     ]
-    needed = read_needed(connection, [table.oid for table in tables])
+    needed = read_needed(connection, [table.oid for table in tables], with_code=with_code)
     known = {(item.catalog, item.oid) for item in needed}
     schemas = {item.schema for item in needed if item.extension is None}
     spare = [i for i in read_spare(connection, schemas) if (i.catalog, i.oid) not in known]
     keys = (table.key for table in tables)
-    views = read_views(connection, keys, *selections, is_wanted=with_views)
+    views = read_views(connection, keys, *selections, is_wanted=with_views, with_code=with_code)
     with connection.cursor(row_factory=class_row(Member)) as cursor:
         members = cursor.execute(_query("extension_members")).fetchall()
     unseen = [

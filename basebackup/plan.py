@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from pgrepl.basebackup.needs import LeftOut
+from pgrepl.basebackup.needs import LeftOut, skipped_as_left_out
 from pgrepl.basebackup.parts import plan_parts
-from pgrepl.basebackup.prepare import check_extensions, check_target, plan_schema, prepare
+from pgrepl.basebackup.prepare import (
+    TargetSide,
+    check_extensions,
+    check_target,
+    plan_schema,
+    prepare,
+)
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.sift import Step
 from pgrepl.basebackup.snapshot import keep_new_snapshot
@@ -71,9 +77,9 @@ def plan_copy(
             source,
             keeper.connection,
             preparation,
-            extensions,
             options,
             snapshot=keeper.snapshot,
+            target=TargetSide(config.target.endpoint, target, extensions),
         )
         sizes = keeper.sizes(tables)
     parts = plan_parts(tables, sizes, jobs)
@@ -97,6 +103,6 @@ def plan_copy(
         source=source.name,
         tables=planned,
         steps=schema.steps,
-        left_out=schema.left_out,
+        left_out=[*schema.left_out, *map(skipped_as_left_out, schema.skipped)],
         seconds_estimate=total / (BYTES_PER_SECOND * jobs),
     )

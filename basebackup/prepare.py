@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from psycopg.sql import SQL, Identifier
 
+from pgrepl.basebackup.code import Reduced, without_code
 from pgrepl.basebackup.dump import read_dump
 from pgrepl.basebackup.objects import SourceObjects, read_objects
+from pgrepl.basebackup.rehearsal import judge_dump
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.schema_errors import SchemaError
 from pgrepl.basebackup.sift import SchemaPlan, sift
@@ -20,7 +22,14 @@ from pgrepl.postgres import Connection
 from pgrepl.remap import SchemaMap
 from pgrepl.sqlstate import translated
 
-__all__ = ["Preparation", "check_extensions", "check_target", "plan_schema", "prepare"]
+__all__ = [
+    "Preparation",
+    "TargetSide",
+    "check_extensions",
+    "check_target",
+    "plan_schema",
+    "prepare",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,11 @@ def prepare(connection: Connection, source: SourceConfig, options: CopyOptions) 
     """
     with translated(source.endpoint, "cannot read the catalogue"):
         objects = read_objects(
-            connection, source.selection, options.selection, with_views=options.with_views
+            connection,
+            source.selection,
+            options.selection,
+            with_views=options.with_views,
+            with_code=source.trust_code,
         )
         ((dbname,),) = connection.execute("select current_database()").fetchall()
     if not objects.tables:
@@ -112,16 +125,26 @@ def check_extensions(
     return dict(extensions)
 
 
+@dataclass(frozen=True, slots=True)
+class TargetSide:
+    """The target, which is asked what may be made there."""
+
+    endpoint: Endpoint
+    connection: Connection
+    #: Its extensions and their schemas.
+    extensions: Mapping[str, str]
+
+
 def plan_schema(
     source: SourceConfig,
     connection: Connection,
     preparation: Preparation,
-    extensions: Mapping[str, str],
     options: CopyOptions,
     *,
     snapshot: str | None,
+    target: TargetSide,
 ) -> SchemaPlan:
-    """Dump the schema and sort it.
+    """Dump the schema, take out what calls code of the source, and sort the rest.
 
     Raises
     ------
@@ -140,8 +163,20 @@ def plan_schema(
         snapshot=snapshot,
         lock_timeout_s=options.lock_timeout_s,
     )
-    names = SchemaMap(preparation.schemas, objects.member_schemas(extensions))
+    members = objects.member_schemas(target.extensions)
+    names = SchemaMap(preparation.schemas, members)
     try:
-        return sift(dump, objects, names, with_all_indexes=bool(options.with_all_indexes))
+        if source.trust_code:
+            reduced = Reduced(dump, objects)
+        else:
+            with translated(target.endpoint, "cannot try out the schema"):
+                refused = judge_dump(target.connection, dump, objects, members)
+            reduced = without_code(dump, objects, refused)
+        plan = sift(
+            reduced.dump, reduced.objects, names, with_all_indexes=bool(options.with_all_indexes)
+        )
     except SchemaError as exc:
         raise SourceError(f"{source.endpoint}: {exc}", hint=exc.hint) from exc
+    plan.skipped += reduced.skipped
+    plan.left_out += reduced.left_out
+    return plan

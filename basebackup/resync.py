@@ -23,7 +23,7 @@ from pgrepl.basebackup.job import CopyWorkers, start_copy_workers
 from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.snapshot import Keeper, keep_new_snapshot
 from pgrepl.basebackup.state import TableProgress
-from pgrepl.catalogue import Column, SourceTable, read_columns, read_tables
+from pgrepl.catalogue import Column, SourceTable, is_copy_of, read_columns, read_tables
 from pgrepl.config import Config, SourceConfig
 from pgrepl.errors import SourceUnavailable, TargetError, TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
@@ -33,6 +33,7 @@ from pgrepl.naming import TableSelection
 from pgrepl.postgres import Connection, connect
 from pgrepl.source_state import SourceRow, find_source, read_target_schemas
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 from pgrepl.unreadable import Unreadable, read_unreadable_tables, unreadable_error
 from pgrepl.writers import read_writers
 
@@ -154,7 +155,7 @@ def _checked(source: SourceConfig, row: SourceRow | None) -> SourceRow:
         state_of = "was never copied" if row is None else f'is in state "{row.state}"'
         raise TargetError(
             f'source "{source.name}" {state_of}, so no table of it can be copied again',
-            hint=f"Run: pgrepl basebackup {source.name}",
+            hint=f"Run: {command('basebackup', source.name)}",
         )
     return row
 
@@ -259,9 +260,9 @@ class _Resync:
             raise TargetError(
                 f"{self._endpoint}: there is no copy of {table} that could be copied again",
                 hint="Only tables that were copied once can be; copy the source again with"
-                f" pgrepl basebackup {self._source.name} --restart.",
+                f" {command('basebackup', self._source.name, '--restart')}.",
             )
-        if columns != read_columns(self._target, copy[0]):
+        if not is_copy_of(columns, read_columns(self._target, copy[0])):
             raise TargetError(
                 f"{self._endpoint}: the copy of {table} has other columns than the table",
                 hint="Let replay apply the DDL that waits, or give it the source's columns.",

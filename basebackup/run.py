@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 
 import psycopg
+from psycopg.sql import Literal
 
 from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.basebackup import finish, state
@@ -21,7 +22,7 @@ from pgrepl.basebackup.copying import RowCopy
 from pgrepl.basebackup.discard import check_removable, discard
 from pgrepl.basebackup.identity import check_options, check_same, check_unchanged
 from pgrepl.basebackup.job import CopyWorkers, start_copy_workers
-from pgrepl.basebackup.prepare import check_target, plan_schema, prepare
+from pgrepl.basebackup.prepare import TargetSide, check_target, plan_schema, prepare
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
 from pgrepl.basebackup.sift import ROW_PHASES
 from pgrepl.basebackup.snapshot import (
@@ -123,8 +124,8 @@ class _Run:
             raise SourceError(
                 f'{self.source.endpoint}: slot "{self.source.slot}" exists, but this target'
                 " did not make it",
-                hint="If no other target uses it, run there: SELECT"
-                f" pg_drop_replication_slot('{self.source.slot}'). Else set another slot name.",
+                hint="If no other target uses it, run there: SELECT pg_drop_replication_slot("
+                f"{Literal(self.source.slot).as_string()}). Else set another slot name.",
             )
         return add_source(
             self.target,
@@ -204,9 +205,9 @@ class _Run:
             self.source,
             connection,
             preparation,
-            extensions,
             self.options,
             snapshot=keeper.snapshot if keeper is not None else None,
+            target=TargetSide(endpoint, self.target, extensions),
         )
         owner = ensure_owner(self.target, endpoint, self.source.owner_role)
         if owner is None:
@@ -219,7 +220,8 @@ class _Run:
             state.make_schema(
                 self.target, source_id, preparation.schemas, plan, tables, owner=owner
             )
-        logger.info("schema made", extra={"tables": len(tables), "left_out": len(plan.left_out)})
+        skipped = {"left_out": len(plan.left_out), "skipped": len(plan.skipped)}
+        logger.info("schema made", extra={"tables": len(tables), **skipped})
         return tables
 
     def _resume(self, row: SourceRow) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["SchemaError", "UnknownStatementError"]
+__all__ = ["CodeNeededError", "SchemaError", "UnknownStatementError"]
 
 
 class SchemaError(ValueError):
@@ -17,4 +17,13 @@ class UnknownStatementError(SchemaError):
     hint = (
         "Please report this with what pg_dump prints; until then, exclude the tables in the"
         " schema where it stands in pgrepl.toml."
+    )
+
+
+class CodeNeededError(SchemaError):
+    """A table cannot be made without code of the source."""
+
+    hint = (
+        "Exclude the table in pgrepl.toml; or, if whoever may change the source's schema may also"
+        " run SQL on the target, set trust_code = true for the source there."
     )

@@ -22,6 +22,7 @@ from pgrepl.basebackup.schema_errors import SchemaError, UnknownStatementError
 from pgrepl.basebackup.subject import Subject, statement_of, statistics_of, subject_of
 from pgrepl.remap import RemapError, SchemaMap, remap
 from pgrepl.remap_nodes import texts
+from pgrepl.skipped_code import SkippedCode
 from pgrepl.syntax import Tree
 
 __all__ = ["PHASES", "ROW_PHASES", "Phase", "SchemaPlan", "Step", "sift"]
@@ -63,6 +64,8 @@ class SchemaPlan:
     #: Run after the data, phase by phase.
     steps: list[Step] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    #: What calls code of the source and is not made for that reason.
+    skipped: list[SkippedCode] = field(default_factory=list)
 
 
 def sift(

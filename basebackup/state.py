@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
 from psycopg.types.json import Jsonb
 
-from pgrepl.basebackup.needs import LeftOut
+from pgrepl.basebackup.needs import LeftOut, skipped_as_left_out
 from pgrepl.basebackup.parts import Part
 from pgrepl.basebackup.sift import Phase, SchemaPlan
 from pgrepl.basebackup.snapshot import Start
@@ -18,6 +18,7 @@ from pgrepl.catalogue import SourceTable
 from pgrepl.ownership import hand_over
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
+from pgrepl.skipped_code import forget_skipped, read_skipped, record_skipped
 from pgrepl.source_state import add_tables, set_creating
 
 __all__ = [
@@ -141,6 +142,7 @@ def make_schema(
                 " values (%s, %s, %s, %s)",
                 [(source_id, item.kind, item.name, item.reason) for item in plan.left_out],
             )
+        record_skipped(connection, source_id, plan.skipped)
 
 
 def begin_copying(
@@ -217,13 +219,14 @@ def read_progress(connection: Connection, source_id: int) -> Sequence[TableProgr
 
 
 def read_left_out(connection: Connection, source_id: int) -> Sequence[LeftOut]:
-    """Return what the copy has not."""
+    """Return what the copy has not, with what is skipped because it calls code of the source."""
     with connection.cursor(row_factory=class_row(LeftOut)) as cursor:
-        return cursor.execute(
-            "select kind, name, reason from replication.left_out where source_id = %s"
-            " order by kind, name",
+        left_out = cursor.execute(
+            "select kind, name, reason from replication.left_out where source_id = %s",
             (source_id,),
         ).fetchall()
+    skipped = map(skipped_as_left_out, read_skipped(connection, source_id))
+    return sorted([*left_out, *skipped], key=lambda item: (item.kind, item.name))
 
 
 def read_steps(connection: Connection, source_id: int) -> Sequence[PendingStep]:
@@ -255,6 +258,7 @@ def forget(connection: Connection, source_id: int) -> None:
         )
         connection.execute("delete from replication.copy_step where source_id = %s", (source_id,))
         connection.execute("delete from replication.left_out where source_id = %s", (source_id,))
+        forget_skipped(connection, source_id)
 
 
 def leave_out_steps(connection: Connection, source_id: int) -> None:

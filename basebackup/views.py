@@ -56,6 +56,7 @@ def read_views(
     tables: Iterable[tuple[str, str]],
     *selections: TableSelection,
     is_wanted: bool,
+    with_code: bool,
 ) -> Views:
     """Read the views that every selection takes in; those on these tables alone can be made."""
     with connection.cursor(row_factory=class_row(SourceView)) as cursor:
@@ -65,7 +66,7 @@ def read_views(
         return Views(
             left_out=[LeftOut(v.kind, ".".join(v.key), _NOT_ASKED_FOR) for v in candidates]
         )
-    needs = {view: read_needed(connection, [view.oid]) for view in candidates}
+    needs = {view: read_needed(connection, [view.oid], with_code=with_code) for view in candidates}
     chosen, missing = choose_views(needs, set(tables))
     return Views(
         chosen,

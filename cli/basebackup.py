@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.terminal import command
 
 if TYPE_CHECKING:
     from pgrepl.basebackup.report import CopyOptions
@@ -115,7 +116,7 @@ def _consult_doctor(config: Config, source: SourceConfig, options: CopyOptions) 
             if finding.status is Status.FAILURE and not _is_ours(finding.check, options):
                 raise kinds[examination.area](
                     f"{examination.title}: {finding.check}: {finding.message}",
-                    hint=f"Run pgrepl doctor {source.name}: it prints what mends it.",
+                    hint=f"Run {command('doctor', source.name)}: it prints what mends it.",
                 )
 
 

@@ -11,13 +11,19 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from pgrepl.basebackup.needs import LeftOut
 from pgrepl.basebackup.plan import CopyPlan
 from pgrepl.basebackup.report import CopyReport, Stage, Watcher
 from pgrepl.basebackup.state import TableProgress
-from pgrepl.cli.output import is_terminal, print_json, printable
+from pgrepl.cli.output import (
+    is_terminal,
+    make_console,
+    print_columns,
+    print_json,
+    print_line,
+    printable,
+)
+from pgrepl.terminal import command
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -179,10 +185,8 @@ def make_watcher(source: str) -> Iterator[Watcher]:
     if not sys.stderr.isatty():
         yield LogWatcher(source)
         return
-    from rich.console import Console
-
     # Standard error is the bars' own as long as they are there: lines of the log go above them.
-    with make_bars(Console(stderr=True)) as progress:
+    with make_bars(make_console(stderr=True)) as progress:
         yield BarWatcher(progress)
 
 
@@ -239,19 +243,19 @@ def print_report(report: CopyReport, as_json: bool) -> None:
     _print_left_out(report.left_out)
     where = ", ".join(report.target_schemas)
     if report.outcome == "already copied":
-        typer.echo(
+        print_line(
             f"source {report.source} is copied already, into {where}; --restart does it anew"
         )
     elif report.outcome == "schema made":
-        typer.echo(f"schema of source {report.source} made in {where}; no rows were copied")
+        print_line(f"schema of source {report.source} made in {where}; no rows were copied")
     else:
         rows = sum(table.row_count for table in report.tables)
         size = sum(table.byte_count for table in report.tables) / _MB
-        typer.echo(
+        print_line(
             f"source {report.source} copied into {where} as of {report.consistent_point}:"
             f" {len(report.tables)} tables, {rows:,} rows, {size:,.1f} MB in {report.seconds:.1f} s"
         )
-        typer.echo(f"next: pgrepl receive {report.source}")
+        print_line(f"next: {command('receive', report.source)}")
 
 
 def _table_json(table: TableProgress) -> dict[str, Any]:
@@ -285,7 +289,7 @@ def _print_tables(tables: Sequence[TableProgress]) -> None:
 
 def _print_left_out(left_out: Sequence[LeftOut]) -> None:
     for item in left_out:
-        typer.echo(f"left out: {item.kind} {item.name}: {item.reason}")
+        print_line(f"left out: {item.kind} {item.name}: {item.reason}")
 
 
 def print_plan(plan: CopyPlan, as_json: bool) -> None:
@@ -313,10 +317,11 @@ def print_plan(plan: CopyPlan, as_json: bool) -> None:
     ]
     _print_grid(("table", "becomes", "MB", "rows, about", "parts"), rows)
     for step in plan.steps:
-        typer.echo(f"then: {step.sql}")
+        for line in f"then: {step.sql}".split("\n"):
+            print_line(line)
     _print_left_out(plan.left_out)
     size = sum(table.size_bytes for table in plan.tables) / _MB
-    typer.echo(
+    print_line(
         f"{len(plan.tables)} tables, {size:,.1f} MB;"
         f" about {plan.seconds_estimate:.0f} s for the data; nothing was changed"
     )
@@ -325,15 +330,16 @@ def print_plan(plan: CopyPlan, as_json: bool) -> None:
 def _print_grid(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Print columns, the first two kinds of text to the left, figures to the right."""
     if is_terminal():
-        from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         grid = Table(box=None)
         for index, name in enumerate(header):
             grid.add_column(name, justify="left" if index == 0 else "right")
         for row in rows:
-            grid.add_row(*row)
-        Console().print(grid)
+            # A name may have brackets, which are no markup.
+            grid.add_row(*(Text(printable(text)) for text in row))
+        make_console().print(grid)
         return
     for row in (header, *rows):
-        typer.echo("\t".join(row))
+        print_columns(row)

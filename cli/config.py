@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pgrepl.cli.invocation import Invocation
-from pgrepl.cli.output import print_json
+from pgrepl.cli.output import print_json, print_line
+from pgrepl.terminal import json_text
 
 if TYPE_CHECKING:
     from pgrepl.config import Config
@@ -25,7 +25,7 @@ def check(invocation: Invocation, *, json_output: JsonOption = False) -> None:
         print_json({"path": str(config.path), "sources": sorted(config.sources)})
     else:
         names = ", ".join(config.sources) or "none"
-        typer.echo(f"{config.path}: no mistakes; sources: {names}")
+        print_line(f"{config.path}: no mistakes; sources: {names}")
 
 
 def show(invocation: Invocation, *, json_output: JsonOption = False) -> None:
@@ -34,7 +34,7 @@ def show(invocation: Invocation, *, json_output: JsonOption = False) -> None:
     if json_output:
         print_json(_masked(config))
     else:
-        typer.echo(f"# {config.path}")
+        print_line(f"# {config.path}")
         for section, values in _masked(config).items():
             _print_section(section, values)
 
@@ -43,7 +43,7 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
     from pgrepl.durations import write_duration
 
     replay, housekeeping = config.replay, config.housekeeping
-    return {
+    found: dict[str, dict[str, Any]] = {
         "target": {"dsn": config.target.dsn.masked()},
         "spark": {"master": config.spark.master, "conf": config.spark.masked_conf()},
         "replay": {
@@ -68,12 +68,25 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
                 "exclude": [pattern.text for pattern in source.selection.exclude],
                 **({"max_spool": _size(source.max_spool)} if source.max_spool else {}),
                 "special_floats": source.special_floats,
+                "trust_code": source.trust_code,
                 "kind": source.kind,
                 "plugin": source.plugin,
             }
             for source in config.sources.values()
         },
     }
+    return {section: _without_passwords(values) for section, values in found.items()}
+
+
+def _without_passwords(value: Any) -> Any:  # noqa: ANN401  whatever a section holds
+    """Strike passwords out of URIs, wherever somebody wrote one."""
+    from pgrepl.dsn import mask_uris
+
+    if isinstance(value, dict):
+        return {key: _without_passwords(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_passwords(item) for item in value]
+    return mask_uris(value) if isinstance(value, str) else value
 
 
 def _size(size_bytes: int) -> str:
@@ -91,10 +104,11 @@ def _print_section(path: str, values: dict[str, Any]) -> None:
         for name, source in values.items():
             _print_section(f"sources.{name}", source)
         return
-    typer.echo(f"\n[{path}]")
+    print_line()
+    print_line(f"[{path}]")
     for key, value in values.items():
         if isinstance(value, dict):
-            inner = ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items())
-            typer.echo(f"{key} = {{{inner}}}")
+            inner = ", ".join(f"{json_text(k)} = {json_text(v)}" for k, v in value.items())
+            print_line(f"{key} = {{{inner}}}")
         else:
-            typer.echo(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+            print_line(f"{key} = {json_text(value)}")

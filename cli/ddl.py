@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json, printable
+from pgrepl.cli.output import print_json, print_line, print_script
 from pgrepl.errors import DdlError, TargetError, UsageError
+from pgrepl.terminal import command
 
 if TYPE_CHECKING:
     from pgrepl.ddl_capture import CaptureStatus, DecisionKind, MissedDdl, PendingDdl
@@ -80,7 +81,7 @@ def uninstall(invocation: Invocation, source: SourceArgument, *, sql: SqlOption 
         _print_script(ddl_capture.uninstall_script())
         return
     ddl_capture.uninstall(config)
-    typer.echo(f"{source}: DDL is not captured any more")
+    print_line(f"{source}: DDL is not captured any more")
 
 
 def status(
@@ -169,7 +170,7 @@ def pending(
     for item in () if json_output else found:
         _print_pending(item)
     if not found and not json_output:
-        typer.echo("no DDL waits")
+        print_line("no DDL waits")
     waiting = [item for item in found if item.decision is None]
     if waiting:
         names = " ".join(sorted({item.source for item in waiting}))
@@ -200,7 +201,7 @@ def retry(
     if waiting.remapped is None:
         raise UsageError(
             f'source "{source}": the statement was not remapped',
-            hint=f"Write one that can run on the target: pgrepl ddl edit {source}",
+            hint=f"Write one that can run on the target: {command('ddl', 'edit', source)}",
         )
     _decide(invocation, source, "edit", waiting.log_id, waiting.remapped)
 
@@ -225,7 +226,7 @@ def edit(
     if (sql is None) == (file is None):
         raise UsageError(
             "the statement comes from --sql or from --file",
-            hint=f"pgrepl ddl pending {source} shows the one to begin with.",
+            hint=f"{command('ddl', 'pending', source)} shows the one to start with.",
         )
     text = sql
     if file is not None:
@@ -256,10 +257,10 @@ def _switch(
 def _print_script(script: Sequence[Sequence[Statement]]) -> None:
     """Print statements, those of one transaction together."""
     for statements in script:
-        typer.echo("begin;")
+        print_script("begin;\n")
         for statement in statements:
-            typer.echo(f"{statement.as_string().rstrip().rstrip(';')};\n")
-        typer.echo("commit;")
+            print_script(f"{statement.as_string().rstrip().rstrip(';')};\n\n")
+        print_script("commit;\n")
 
 
 @contextmanager
@@ -295,7 +296,7 @@ def _decide(
     with _target(invocation) as connection:
         found = ddl_capture.decide(connection, source, kind, log_id=number, edited=edited)
     words = {"retry": "is tried again", "edit": "is replaced", "skip": "is left out"}
-    typer.echo(f"{source}: {found.tag} at {found.commit_lsn} {words[kind]} when replay comes to it")
+    print_line(f"{source}: {found.tag} at {found.commit_lsn} {words[kind]} when replay comes to it")
 
 
 def _print_status(source: str, found: CaptureStatus, *, json_output: bool) -> None:
@@ -308,42 +309,42 @@ def _print_status(source: str, found: CaptureStatus, *, json_output: bool) -> No
         "disabled": "the capture of DDL is switched off; pgrepl ddl enable switches it on",
     }
     if found.state in lines:
-        typer.echo(f"{source}: {lines[found.state]}")
+        print_line(f"{source}: {lines[found.state]}")
     elif found.complete_lsn is None:
-        typer.echo(
+        print_line(
             f"{source}: DDL is captured, but not yet completely:"
             " a transaction from before the triggers still runs"
         )
     else:
-        typer.echo(f"{source}: DDL is captured, completely from {found.complete_lsn} on")
+        print_line(f"{source}: DDL is captured, completely from {found.complete_lsn} on")
     if found.off_lsn is not None:
-        typer.echo(f"{source}: it was switched off at {found.off_lsn}, {found.off_at}")
+        print_line(f"{source}: it was switched off at {found.off_lsn}, {found.off_at}")
     if found.is_outdated:
-        typer.echo(f"{source}: an older version installed it; renew it with pgrepl ddl install")
+        print_line(f"{source}: an older version installed it; renew it with pgrepl ddl install")
 
 
 def _print_missed(source: str, missed: MissedDdl | None, error: TargetError | None) -> None:
     if error is not None:
-        typer.echo(f"{source}: not compared with the target: {printable(error.message)}")
+        print_line(f"{source}: not compared with the target: {error.message}")
     if missed is None:
         return
     if not missed.differences:
-        typer.echo(f"{source}: {missed.table_count} tables copied before that are as on the target")
+        print_line(f"{source}: {missed.table_count} tables copied before that are as on the target")
         return
     if missed.is_behind:
-        typer.echo(f"{source}: captured DDL is not applied yet; look again when replay has come by")
+        print_line(f"{source}: captured DDL is not applied yet; look again when replay has come by")
     for line in missed.differences:
-        typer.echo(f"  {printable(line)}")
+        print_line(f"  {line}")
 
 
 def _print_pending(item: PendingDdl) -> None:
-    typer.echo(
-        f"{item.source}: {item.tag} by {printable(item.role)}, number {item.log_id},"
+    print_line(
+        f"{item.source}: {item.tag} by {item.role}, number {item.log_id},"
         f" committed at {item.commit_lsn}, {item.commit_at}"
     )
-    typer.echo(f"  error:    {printable(item.error)}")
-    typer.echo(f"  original: {printable(item.original or 'unknown')}")
-    typer.echo(f"  remapped: {printable(item.remapped or 'not remapped')}")
+    print_line(f"  error:    {item.error}")
+    print_line(f"  original: {item.original or 'unknown'}")
+    print_line(f"  remapped: {item.remapped or 'not remapped'}")
     if item.decision is not None:
-        by = printable(item.decided_by or "")
-        typer.echo(f"  decision: {item.decision} by {by}; waits for pgrepl replay")
+        by = item.decided_by or ""
+        print_line(f"  decision: {item.decision} by {by}; waits for pgrepl replay")

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import is_terminal, print_json, printable
+from pgrepl.cli.output import (
+    is_terminal,
+    make_console,
+    print_json,
+    print_line,
+    print_script,
+    printable,
+)
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +65,7 @@ def doctor(
     examinations = examine(config, chosen, os.environ, spark=spark)
     code = exit_code(examinations)
     if sql_output:
-        typer.echo(psql_script(examinations), nl=False)
+        print_script(psql_script(examinations))
     elif json_output:
         print_json({"exit_code": code, "examinations": [_as_json(e) for e in examinations]})
     elif is_terminal():
@@ -92,21 +99,23 @@ def _print_lines(examinations: Sequence[Examination]) -> None:
     for examination in examinations:
         title = examination.title
         for finding in examination.findings:
-            status, message = finding.status.value, printable(finding.message)
-            typer.echo(f"{status:8} {title:14} {finding.check:22} {message}")
+            status = finding.status.value
+            print_line(f"{status:8} {title:14} {finding.check:22} {finding.message}")
             for line in _remedy_lines(finding):
-                typer.echo(f"{'':8} {printable(line)}")
-    typer.echo(_summary(examinations))
+                print_line(f"{'':8} {line}")
+    print_line(_summary(examinations))
 
 
 def _print_table(examinations: Sequence[Examination]) -> None:
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    console = make_console()
     for examination in examinations:
-        table = Table(title=examination.title, title_justify="left", expand=True, box=None)
+        table = Table(
+            title=Text(printable(examination.title)), title_justify="left", expand=True, box=None
+        )
         table.add_column("", no_wrap=True)
         table.add_column("check", no_wrap=True)
         table.add_column("finding", ratio=1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json, printable
+from pgrepl.cli.output import ask, print_json, print_line, print_script
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def drop(
     if sql:
         for statements in privileged_script(config, chosen):
             text = ";\n".join(statement.as_string() for statement in statements)
-            typer.echo(f"begin;\n{text};\ncommit;")
+            print_script(f"begin;\n{text};\ncommit;\n")
         return
     if not yes:
         survey = survey_source(config, chosen, is_source_gone=source_is_gone, has_dsn=has_dsn)
@@ -104,14 +104,14 @@ def _ask(survey: Survey, with_data: bool) -> None:
             "drop asks before it removes anything, and nobody is there to answer",
             hint="Add --yes.",
         )
-    typer.echo("to be removed:", err=True)
+    print_line("to be removed:", err=True)
     for item in survey.items:
         is_copy = item.kind == "schema" and item.side.value == "target"
         if item.outcome == "found" and (with_data or not is_copy):
-            typer.echo(f"  {_line(item)}", err=True)
+            print_line(f"  {_line(item)}", err=True)
     for error in survey.errors:
-        typer.echo(f"  not reached: {printable(error.message)}", err=True)
-    typer.confirm(f"remove source {survey.source}?", abort=True, err=True)
+        print_line(f"  not reached: {error.message}", err=True)
+    ask(f"remove source {survey.source}?")
 
 
 def _print(report: DropReport, as_json: bool) -> None:
@@ -129,17 +129,17 @@ def _print(report: DropReport, as_json: bool) -> None:
         )
         return
     for item in removed:
-        typer.echo(f"removed: {_line(item)}")
+        print_line(f"removed: {_line(item)}")
     for item in kept:
-        typer.echo(f"kept: {_line(item)}: {printable(item.reason or '')}")
+        print_line(f"kept: {_line(item)}: {item.reason or ''}")
     for error in report.errors[1:]:
-        typer.echo(f"not cleared: {printable(error.message)}")
+        print_line(f"not cleared: {error.message}")
     if not removed and not report.errors:
-        typer.echo(f"nothing of source {report.source} is there")
+        print_line(f"nothing of source {report.source} is there")
 
 
 def _line(item: Item) -> str:
-    return f"{item.side.value} {item.kind} {printable(item.name)}"
+    return f"{item.side.value} {item.kind} {item.name}"
 
 
 def _as_json(items: Sequence[Item]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import functools
 import inspect
 import logging
 import os
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_type_hints
 
 import typer
 
+from pgrepl.cli.output import print_line
 from pgrepl.cli.system_refusal import refusal_of
 from pgrepl.errors import Interrupted, PgreplError
 from pgrepl.log import LogFormat, configure_logging
@@ -64,9 +66,9 @@ class Invocation:
         if self.log_format == "json":
             logger.error(error.message, extra={"hint": error.hint, "exit_code": error.exit_code})
         else:
-            typer.secho(f"error: {error.message}", err=True, fg="red")
+            print_line(f"error: {error.message}", err=True, colour="red")
             if error.hint:
-                typer.secho(f"hint: {error.hint}", err=True)
+                print_line(f"hint: {error.hint}", err=True)
         raise typer.Exit(error.exit_code)
 
 
@@ -90,9 +92,10 @@ def register(
             command(invocation, *arguments, **options)
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise  # typer ends quietly when nobody reads on
-        except (Exception, KeyboardInterrupt) as exc:
+        except (Exception, KeyboardInterrupt) as exc:  # noqa: BLE001  all of them are reported
             if debug:
-                raise
+                for line in traceback.format_exc().splitlines():
+                    print_line(line, err=True)
             invocation.fail(_as_error(exc))
 
     _merge_signature(run, command)

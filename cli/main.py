@@ -28,7 +28,7 @@ from pgrepl.cli import (
     verify,
 )
 from pgrepl.cli.invocation import register
-from pgrepl.cli.output import is_terminal
+from pgrepl.cli.output import is_terminal, print_line
 
 __all__ = ["app", "main"]
 
@@ -46,7 +46,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"pgrepl {__version__}")
+        print_line(f"pgrepl {__version__}")
         raise typer.Exit
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json
+from pgrepl.cli.output import ask, print_json, print_line
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
         print_json([_as_json(table) for table in tables])
         return
     for table in tables:
-        typer.echo(
+        print_line(
             f"{table.source} {shown_name(*table.name)}: {table.reason};"
             f" {table.change_count} changes wait since {table.parked_at:%Y-%m-%d %H:%M:%S%z}"
         )
     if not tables:
-        typer.echo("no table is parked")
+        print_line("no table is parked")
 
 
 def show(
@@ -79,9 +79,9 @@ def show(
     if json_output:
         print_json({**_as_json(parked), "changes": shown})
         return
-    typer.echo(f"{parked.reason}; {parked.change_count} changes wait")
+    print_line(f"{parked.reason}; {parked.change_count} changes wait")
     for change in shown:
-        typer.echo(
+        print_line(
             f"{change['commit_lsn']} {change['commit_at']} {change['action']} {change['row']}"
         )
 
@@ -134,7 +134,7 @@ def skip(
     with closing(_open(config)) as connection:
         parked = find_parked(connection, config.source(source).name, table)
         if not yes:
-            typer.confirm(f"Give up changes of {table}?", abort=True, err=True)
+            ask(f"Give up changes of {table}?")
         count = skip_changes(connection, config.target.endpoint, parked, position)
     _report("gave up", parked, count, json_output=json_output)
 
@@ -163,7 +163,7 @@ def _report(done: str, table: ParkedTable, count: int, *, json_output: bool) -> 
     if json_output:
         print_json({"source": table.source, "table": ".".join(table.name), "change_count": count})
     else:
-        typer.echo(f"{done} {count} changes of {table.source} {shown_name(*table.name)}")
+        print_line(f"{done} {count} changes of {table.source} {shown_name(*table.name)}")
 
 
 def _as_json(table: ParkedTable) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json
+from pgrepl.cli.output import print_json, print_json_line, print_line
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,7 +74,10 @@ def _follow(bindings: Bindings, source: str, *, is_json: bool) -> None:
     try:
         while True:
             for last in found:
-                typer.echo(json.dumps(_as_json(last, source)) if is_json else _line(last))
+                if is_json:
+                    print_json_line(_as_json(last, source))
+                else:
+                    print_line(_line(last))
             time.sleep(_FOLLOW_S)
             found = bindings.since(last.at)
     except KeyboardInterrupt:
@@ -87,7 +89,7 @@ def _print(found: Sequence[Binding], source: str, *, is_json: bool) -> None:
         print_json([_as_json(binding, source) for binding in found])
     else:
         for binding in found:
-            typer.echo(_line(binding))
+            print_line(_line(binding))
 
 
 def _line(binding: Binding) -> str:

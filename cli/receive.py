@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json
+from pgrepl.cli.output import print_json, print_line
 from pgrepl.errors import DdlError, UsageError
+from pgrepl.terminal import command
 
 if TYPE_CHECKING:
     from pgrepl.lsn import Lsn
@@ -60,9 +61,10 @@ def receive(
         # What is over cannot take too long: the alarm would kill the program on its way out.
         signal.setitimer(signal.ITIMER_REAL, 0)
     if json_output:
-        print_json({**asdict(result), "flushed": str(result.flushed)})
+        tables = [".".join(name) for name in result.resync_tables]
+        print_json({**asdict(result), "flushed": str(result.flushed), "resync_tables": tables})
     else:
-        typer.echo(
+        print_line(
             f"received up to {result.flushed}: {result.transaction_count} transactions,"
             f" {result.change_count} changes, {result.segment_count} segments"
         )
@@ -94,10 +96,13 @@ def _stop_on_signals(receiver: Receiver) -> None:
 
 
 def _report_resyncs(source: str, result: Result) -> None:
+    from pgrepl.naming import exact_pattern
+
     if result.resync_tables:
-        listed = " ".join(result.resync_tables)
+        listed = " ".join(".".join(name) for name in result.resync_tables)
+        patterns = [exact_pattern(*name) for name in result.resync_tables]
         raise DdlError(
             f'source "{source}": tables that lost changes: {listed}',
-            hint="Mend the cause that replication.source_table names, then copy them again:"
-            f" pgrepl resync {source} {listed}",
+            hint="Fix the cause that replication.source_table names, then copy them again:"
+            f" {command('resync', source, *patterns)}",
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation
-from pgrepl.cli.output import print_json
+from pgrepl.cli.output import print_json, print_line
 from pgrepl.errors import DdlError, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def replay(
         print_json([_as_json(result) for result in results])
     else:
         for result in results:
-            typer.echo(
+            print_line(
                 f"{result.source}: applied up to {result.applied},"
                 f" {result.change_count} changes in {result.batch_count} batches"
             )

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json
+from pgrepl.cli.output import print_json, print_line
 from pgrepl.errors import UsageError
 
 __all__ = ["resync"]
@@ -88,9 +88,9 @@ def resync(
     else:
         for key in report.gone:
             name = shown_name(*key)
-            typer.echo(f"gone: {name}: neither the source nor the target has it any more")
+            print_line(f"gone: {name}: neither the source nor the target has it any more")
         for key, table in zip(keys, report.tables, strict=True):
-            typer.echo(
+            print_line(
                 f"copied: {shown_name(*key)}: {table.row_count:,} rows,"
                 f" then {applied[key]:,} changes that waited"
             )

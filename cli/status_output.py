@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-import typer
-
-from pgrepl.cli.output import is_terminal, print_json, printable
+from pgrepl.cli.output import (
+    is_terminal,
+    make_console,
+    print_json,
+    print_json_line,
+    print_line,
+    printable,
+)
 from pgrepl.cli.status_json import as_json
 from pgrepl.cli.status_lines import Line, block, print_bytes
 from pgrepl.errors import PgreplError
@@ -53,7 +57,7 @@ def make_printer(*, is_json: bool, is_watching: bool) -> Iterator[Printer]:
     else:
         from rich.live import Live
 
-        with Live(auto_refresh=False) as live:
+        with Live(console=make_console(), auto_refresh=False) as live:
             yield _TerminalPrinter(live)
 
 
@@ -72,23 +76,23 @@ class _JsonPrinter:
 
     def show(self, status: Status) -> None:
         if self._is_line:
-            typer.echo(json.dumps(as_json(status), default=str, ensure_ascii=False))
+            print_json_line(as_json(status))
         else:
             print_json(as_json(status))
 
     def show_error(self, error: PgreplError) -> None:
         document = {"exit_code": error.exit_code, "error": error.message, "hint": error.hint}
-        typer.echo(json.dumps(document, ensure_ascii=False))
+        print_json_line(document)
 
 
 class _LinePrinter:
     def show(self, status: Status) -> None:
         for source in status.sources:
             for line in block(source):
-                typer.echo(_plain(line))
+                print_line(_plain(line))
 
     def show_error(self, error: PgreplError) -> None:
-        typer.echo(f"error: {printable(error.message)}")
+        print_line(f"error: {error.message}")
 
 
 class _TerminalPrinter:
@@ -100,7 +104,7 @@ class _TerminalPrinter:
         self._last: dict[str, tuple[datetime, Lsn]] = {}
 
     def show(self, status: Status) -> None:
-        from rich.console import Console, Group
+        from rich.console import Group
         from rich.text import Text
 
         parts = []
@@ -109,7 +113,7 @@ class _TerminalPrinter:
             parts += [_styled(line) for line in block(source, history)]
             parts.append(Text())
         if self._live is None:
-            Console().print(Group(*parts), highlight=False)
+            make_console().print(Group(*parts), highlight=False)
             return
         parts.append(Text(f"{status.at:%Y-%m-%d %H:%M:%S}, Ctrl-C ends", style="dim"))
         self._live.update(Group(*parts), refresh=True)
@@ -138,12 +142,12 @@ class _TerminalPrinter:
 
 
 def _plain(line: Line) -> str:
-    return f"{line.label:12} {printable(line.text)}".rstrip()
+    return f"{line.label:12} {line.text}".rstrip()
 
 
 def _styled(line: Line) -> Text:
     from rich.text import Text
 
-    text = Text(f"{line.label:12} ", style=line.style if line.is_title else "dim")
+    text = Text(f"{printable(line.label):12} ", style=line.style if line.is_title else "dim")
     text.append(printable(line.text), style=line.style if not line.is_title else "")
     return text

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation
-from pgrepl.cli.output import print_json
+from pgrepl.cli.output import print_json, print_line, print_script
 from pgrepl.errors import ConfigError, UsageError
 
 __all__ = ["systemd"]
@@ -63,14 +63,14 @@ def systemd(
     elif output is None:
         _print(files)
     for path in written:
-        typer.echo(f"written: {path}", err=json_output)
+        print_line(f"written: {path}", err=json_output)
 
 
 def _print(files: Mapping[str, str]) -> None:
     for number, (name, text) in enumerate(files.items()):
         if len(files) > 1:
-            typer.echo(f"{chr(10) if number else ''}# --- {name}")
-        typer.echo(text, nl=False)
+            print_script(f"{chr(10) if number else ''}# --- {name}\n")
+        print_script(text)
 
 
 def _write(files: Mapping[str, str], folder: Path) -> list[Path]:

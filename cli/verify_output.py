@@ -10,9 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from pgrepl.cli.output import print_json, printable
+from pgrepl.cli.output import make_console, print_json, print_line
 from pgrepl.naming import shown_name
 from pgrepl.verify import RowDifference, TableReport, VerifyReport, Watcher
 
@@ -79,11 +77,10 @@ def make_watcher(source: str) -> Iterator[Watcher]:
     if not sys.stderr.isatty():
         yield LogWatcher(source)
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=make_console(stderr=True), transient=True) as progress:
         yield BarWatcher(progress, source)
 
 
@@ -164,4 +161,4 @@ def _row(row: Mapping[str, str | None]) -> str:
 
 
 def _line(text: str) -> None:
-    typer.echo(printable(text))
+    print_line(text)

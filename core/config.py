@@ -13,17 +13,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from pgrepl.dsn import MASK, Dsn, Endpoint, Side
+from pgrepl.dsn import MASK, URI_USERINFO, Dsn, Endpoint, Side, mask_uris, uri_passwords
 from pgrepl.errors import UsageError
 from pgrepl.naming import SchemaTemplate, TableSelection, default_owner
 
 __all__ = [
     "BUCKET_COUNT",
+    "CODE_KINDS",
     "CONSISTENCIES",
     "DDL_KINDS",
     "ON_CONFLICTS",
     "ON_ERRORS",
     "PLUGINS",
+    "SECRET_PATTERN",
     "SOURCE_KINDS",
     "SPECIAL_FLOATS",
     "Config",
@@ -44,8 +46,16 @@ __all__ = [
 #: Tables are hashed into so many buckets for ever, so there can be no more shards than that.
 BUCKET_COUNT = 64
 
-#: What Spark itself redacts in its UI, in a setting's name or in its value.
-_SECRET = re.compile(r"secret|password|token|access[.]?key|credential", re.IGNORECASE)
+# What makes a setting secret, in its name or in its value: the words that Spark itself looks for,
+# and some more.
+_HIDDEN_WORDS = (
+    r"secret|passw(?:or)?d|passphrase|pass=|pwd=|token|credential"
+    r"|(?:access|private|api)[._-]?key"
+)
+#: The same with URIs that hold a password, for Python and for Java, whatever the case.
+SECRET_PATTERN = f"{_HIDDEN_WORDS}|{URI_USERINFO}"
+_HIDDEN = re.compile(_HIDDEN_WORDS, re.IGNORECASE)
+_SECRET = re.compile(SECRET_PATTERN, re.IGNORECASE)
 
 Consistency = Literal["shard", "batch"]
 OnError = Literal["park", "stop"]
@@ -62,6 +72,8 @@ PLUGINS: tuple[str, ...] = get_args(Plugin)
 
 #: What DDL may bring besides tables and what they need.
 DDL_KINDS = ("views", "functions", "triggers", "grants", "policies")
+#: Of these: code, which comes only from sources with ``trust_code``.
+CODE_KINDS = frozenset({"functions", "policies", "triggers"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +96,17 @@ class SparkConfig:
     #: Passed through as it is; may hold secrets of the cluster.
     conf: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
+    @property
+    def shown_master(self) -> str:
+        """The master without a password, should its URI hold one."""
+        return mask_uris(self.master)
+
     def masked_conf(self) -> dict[str, str]:
         """Return the settings with their secrets struck out."""
-        secret = self.secret_conf()
-        return {key: MASK if key in secret else value for key, value in self.conf.items()}
+        return {
+            key: MASK if _HIDDEN.search(key) or _HIDDEN.search(value) else mask_uris(value)
+            for key, value in self.conf.items()
+        }
 
     def secret_conf(self) -> dict[str, str]:
         """Return the settings that hold a secret."""
@@ -95,8 +114,10 @@ class SparkConfig:
 
     def redact(self, text: str) -> str:
         """Strike the settings' secrets out of a text that Spark printed."""
-        for value in filter(None, self.secret_conf().values()):
-            text = text.replace(value, MASK)
+        values = list(self.secret_conf().values())
+        passwords = [word for value in (*values, self.master) for word in uri_passwords(value)]
+        for secret in filter(None, (*values, *passwords)):
+            text = text.replace(secret, MASK)
         return text
 
 
@@ -145,6 +166,9 @@ class SourceConfig:
     max_spool: int | None = None
     #: What to do about NaN and Infinity, which wal2json before 2.6 prints as null.
     special_floats: SpecialFloats = "mark"
+    #: Whether functions, operators and what calls them come with the tables: whoever may change the
+    #: source's schema then runs SQL on the target.
+    trust_code: bool = False
     #: What the source is, and which output plugin decodes its changes.
     kind: SourceKind = "postgres"
     plugin: Plugin = "wal2json"

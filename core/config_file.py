@@ -237,6 +237,7 @@ def _read_source(name: str, section: Section) -> SourceConfig:
         ),
         max_spool=section.size("max_spool"),
         special_floats=cast("SpecialFloats", section.choice("special_floats", SPECIAL_FLOATS)),
+        trust_code=section.boolean("trust_code", default=False),
         kind=cast("SourceKind", section.choice("kind", SOURCE_KINDS)),
         plugin=cast("Plugin", section.choice("plugin", PLUGINS)),
     )

@@ -11,11 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
+from urllib.parse import unquote
 
 from psycopg import ProgrammingError, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-__all__ = ["MASK", "Dsn", "DsnError", "Endpoint", "Side"]
+__all__ = [
+    "MASK",
+    "URI_USERINFO",
+    "Dsn",
+    "DsnError",
+    "Endpoint",
+    "Side",
+    "mask_uris",
+    "uri_passwords",
+]
 
 MASK = "********"
 _SECRET_KEYS = frozenset(
@@ -28,6 +38,12 @@ _SHOWN_KEYS = ("service", "host", "hostaddr", "port", "dbname", "user")
 _UNKNOWN_OPTION = re.compile(
     r'invalid (?:connection option|URI query parameter):? "([a-z_]{1,40})"'
 )
+
+#: The beginning of a URI with a password, for Python and for Java. Up to the last "@": whoever
+#: forgot to encode a character of the password still wants it hidden. In "k8s://https://…" the
+#: first scheme is no user.
+URI_USERINFO = r"://[^/?#\s:@]*:(?!//[^/?#\s:@]*:)\S*@"
+_USERINFO = re.compile(r"(?<=://)([^/?#\s:@]*):(?!//[^/?#\s:@]*:)(\S*)@")
 
 _NOT_A_DSN = "neither a libpq connection string nor a URI"
 _ENCODE = 'the password of a URI must be percent-encoded: "%40" for "@", "%2F" for "/"'
@@ -117,6 +133,21 @@ def _parse(text: str) -> dict[str, str]:
         is_name = unknown and text.lstrip().startswith(unknown[1])
         is_in_uri = unknown and f"?{unknown[1]}=" in text
         raise DsnError(unknown[0] if unknown and (is_name or is_in_uri) else _NOT_A_DSN) from None
+
+
+def mask_uris(text: str) -> str:
+    """Strike out the passwords of all URIs in a text.
+
+    >>> mask_uris("jdbc:postgresql://ada:s3cr3t@db/shop")
+    'jdbc:postgresql://ada:********@db/shop'
+    """
+    return _USERINFO.sub(rf"\1:{MASK}@", text)
+
+
+def uri_passwords(text: str) -> list[str]:
+    """Return the passwords of all URIs in a text, as they stand there and decoded."""
+    found = [match[2] for match in _USERINFO.finditer(text)]
+    return [*found, *(unquote(password) for password in found)]
 
 
 class Side(Enum):

@@ -2,7 +2,8 @@
 
 Modules log through ``logging.getLogger(__name__)``: a lower-case event, and facts in ``extra``.
 For people an event is one line with its facts behind it, ``... key=value``; ``--log-format json``
-makes it one JSON object a line. No fact is ever a secret or a row's value.
+makes it one JSON object a line. No fact is ever a secret or a row's value. No control character of
+a name reaches a terminal: for people it is shown escaped.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
 from pgrepl.lsn import Lsn
+from pgrepl.terminal import json_text, printable
 
 __all__ = ["LogFormat", "configure_logging"]
 
@@ -58,10 +60,10 @@ class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         parts = [_at(record), f"{record.levelname.lower():7}", record.getMessage()]
         parts += [f"{key}={_quoted(value)}" for key, value in _facts(record).items()]
-        line = " ".join(parts)
+        lines = [" ".join(parts)]
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
-        return line
+            lines += self.formatException(record.exc_info).split("\n")
+        return "\n".join(map(printable, lines))
 
 
 class _JsonFormatter(logging.Formatter):
@@ -76,7 +78,7 @@ class _JsonFormatter(logging.Formatter):
         entry = {**fixed, **_facts(record), **fixed}
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(entry, default=str, ensure_ascii=False)
+        return json_text(entry)
 
 
 def _quoted(value: object) -> str:

@@ -38,7 +38,7 @@ class SessionInBackground:
             return self._starting.result()
         except Exception as exc:
             raise ConfigError(
-                f"Spark does not start on {self._config.master}",
+                f"Spark does not start on {self._config.shown_master}",
                 hint="Run pgrepl doctor: it tries Spark and says what is missing.",
             ) from exc
 

@@ -18,6 +18,8 @@ __all__ = [
     "is_same",
     "names_in",
     "parse",
+    "print_expression",
+    "print_type",
     "quoted_constant",
     "quoted_names",
     "to_sql",
@@ -68,6 +70,20 @@ def to_sql(statement: Tree) -> str:
         message = "the statement cannot be printed without changing its meaning"
         raise SqlSyntaxError(message)
     return sql
+
+
+def print_expression(expression: Tree) -> str:
+    """Print an expression as SQL."""
+    (tree,) = parse("select 1")
+    tree.select_stmt.target_list[0].res_target.val.CopyFrom(expression)
+    return to_sql(tree).removeprefix("SELECT ")
+
+
+def print_type(type_name: Tree) -> str:
+    """Print the name of a type as SQL."""
+    (tree,) = parse("select null::int")
+    tree.select_stmt.target_list[0].res_target.val.type_cast.type_name.CopyFrom(type_name)
+    return to_sql(tree).removeprefix("SELECT NULL::")
 
 
 def is_same(one: Tree, other: Tree) -> bool:

@@ -17,6 +17,7 @@ from pgrepl.errors import SourceError
 from pgrepl.naming import TableSelection, shown_name
 from pgrepl.postgres import Connection
 from pgrepl.queries import load_query
+from pgrepl.terminal import command
 
 __all__ = [
     "Unreadable",
@@ -95,8 +96,8 @@ def open_them(source: str, items: Sequence[Unreadable]) -> str:
     statements = dict.fromkeys(text for item in items[:_NAMED] for text in item.statements())
     more = "; and so on" if len(items) > _NAMED else ""
     return (
-        f"Run there: {'; '.join(statements)}{more}. pgrepl doctor {source} --sql prints all of it,"
-        " and the grants for tables to come."
+        f"Run there: {'; '.join(statements)}{more}. {command('doctor', source, '--sql')}"
+        " prints all of it, and the grants for tables to come."
     )
 
 

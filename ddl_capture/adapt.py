@@ -23,6 +23,7 @@ __all__ = [
     "mentioned_schemas",
     "remove_foreign_keys",
     "rewrite_drop",
+    "set_bounds",
 ]
 
 _AT = pg_query_pb2.AlterTableType
@@ -142,6 +143,39 @@ def _refers(constraint: Tree, others: Collection[TableName]) -> bool:
     return any(
         table.relname == name and table.schemaname in ("", schema) for schema, name in others
     )
+
+
+#: What the bounds of a partition are made of where nothing is computed.
+_CONSTANT = frozenset(
+    {
+        *("A_Const", "BitString", "Boolean", "ColumnRef", "Float", "Integer", "Node"),
+        *("PartitionBoundSpec", "String"),
+    }
+)
+
+
+def set_bounds(tree: Tree, tables: Iterable[Mapping[str, Any]]) -> None:
+    """Give a partition the bounds that the source computed, unless they are constants anyway."""
+    kind, statement = statement_of(tree)
+    bounds = []
+    if kind == "CreateStmt" and statement.HasField("partbound"):
+        bounds.append((statement.relation, statement.partbound))
+    elif kind == "AlterTableStmt":
+        for node in statement.cmds:
+            partition = getattr(node.alter_table_cmd, "def").partition_cmd
+            if partition.HasField("bound"):
+                bounds.append((partition.name, partition.bound))
+    for relation, bound in bounds:
+        if all(part.DESCRIPTOR.name in _CONSTANT for part in walk(bound)):
+            continue
+        for table in tables:
+            is_it = table["name"] == relation.relname and relation.schemaname in (
+                "",
+                table["schema"],
+            )
+            if is_it and table["bound"]:
+                (made,) = parse(f"create table x partition of y {table['bound']}")
+                bound.CopyFrom(made.create_stmt.partbound)
 
 
 def _filter(nodes: Tree, is_kept: Callable[[Tree], bool]) -> None:

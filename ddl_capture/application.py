@@ -4,52 +4,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from postgast import pg_query_pb2
-
 from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.adapt import (
-    has_cascade,
     keep_elements,
     make_create_as,
     mentioned_schemas,
     remove_foreign_keys,
     rewrite_drop,
+    set_bounds,
 )
 from pgrepl.ddl_capture.comparison import Comparison
 from pgrepl.ddl_capture.detach import DetachedPartition, find_detached
 from pgrepl.ddl_capture.event import CapturedEvent, DroppedObject, Rewrite
-from pgrepl.ddl_capture.expressions import (
-    TargetFunction,
-    called_functions,
-    check_functions,
-    reachable,
-)
+from pgrepl.ddl_capture.execution import Execution
 from pgrepl.ddl_capture.filling import FILLED, copied_relations, create_filled
-from pgrepl.ddl_capture.forgiving import FORGIVEN, is_forgiving
 from pgrepl.ddl_capture.grants import split_grant
-from pgrepl.ddl_capture.resync import reason_to_resync
-from pgrepl.ddl_capture.rules import RefusedError, left_out, refine
+from pgrepl.ddl_capture.rules import Included, RefusedError, left_out, refine
+from pgrepl.ddl_capture.screening import Screening
+from pgrepl.ddl_capture.skipped import forget_dropped, rename_skipped
 from pgrepl.ddl_capture.statement import find_statement
 from pgrepl.ddl_capture.structure import TableName, mapped_name
 from pgrepl.ddl_capture.subject import altered_tables, qualify
 from pgrepl.ddl_capture.synthesis import create_table
 from pgrepl.ddl_capture.tags import statement_of
-from pgrepl.ddl_capture.target import read_functions
 from pgrepl.ddl_capture.workspace import Workspace
 from pgrepl.failpoint import reach
 from pgrepl.remap import remap
 from pgrepl.resync_due import read_due
-from pgrepl.syntax import Tree, parse, to_sql
+from pgrepl.syntax import Tree, to_sql
 
 __all__ = ["Application"]
 
 logger = logging.getLogger(__name__)
-
-_OBJECT = pg_query_pb2.ObjectType
 
 
 @dataclass(slots=True)
@@ -58,7 +48,7 @@ class Application:
 
     target: Workspace
     #: Kinds of objects besides tables that are to be applied.
-    include: Sequence[str]
+    include: Included
     event: CapturedEvent
     #: What the command dropped and wrote anew, from the events before its end.
     dropped: Sequence[DroppedObject]
@@ -68,6 +58,12 @@ class Application:
     #: The statement as it ran, and as it runs here, as soon as they are known.
     original: str | None = None
     remapped: str | None = None
+    _execution: Execution = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare; nothing runs yet."""
+        screening = Screening(self.target, self.tables, is_trusted=self.include.is_code_trusted)
+        self._execution = Execution(self.target, self.include, screening, self.rewrites)
 
     def run(self) -> None:
         """Apply the command, or leave it out by a rule."""
@@ -87,6 +83,7 @@ class Application:
         if is_in_copy and self._comparison().is_equal(self._replicated()):
             self._record("skipped", "the copy of the table was made after it")
             return
+        forget_dropped(self.target.connection, self.target.source_id, self.dropped)
         reason = reason or self._reason_to_leave_out(tree)
         built = [] if reason else self._build(tree)
         statements = [] if reason or built else self._adapt(tree)
@@ -97,6 +94,7 @@ class Application:
             self._execute_built(built)
         else:
             self._execute(statements, detached)
+            rename_skipped(self.target.connection, self.target.source_id, tree)
         self._compare()
         if is_in_copy:
             # A resync copies rows, and the structure came by this; what it did to rows that the
@@ -105,7 +103,7 @@ class Application:
                 key = mapped_name(table, self.target.names)
                 self.target.mark(key, f"its copy was made after {self.event.tag}, applied later")
         self._check_identity()
-        self._record("applied")
+        self._record("skipped" if self.remapped is None else "applied")
 
     def run_edited(self, edited: str, decided_by: str | None) -> None:
         """Run what a person wrote instead."""
@@ -117,6 +115,13 @@ class Application:
     def is_due(self) -> bool:
         """Whether a table of the command waits to be copied again: its rows prove nothing."""
         keys = {(table["schema"], table["name"]) for table in self.tables}
+        # Of a foreign key the other table's rows have to be there.
+        keys |= {
+            tuple(constraint["references"])
+            for table in self.tables
+            for constraint in table["constraints"] or ()
+            if constraint["references"]
+        }
         return any(
             table.key in keys for table in read_due(self.target.connection, self.target.source_id)
         )
@@ -205,10 +210,13 @@ class Application:
             return split_grant(tree, self.target.find_schema, self.target.connection.info.user)
         qualify(tree, self.event)
         keep_elements(tree, {t["name"] for t in self.tables if self._is_selected(t)})
+        set_bounds(tree, self.tables)
         if self._is_absent(tree):
             # It becomes a replicated one by this; the comparison makes it.
             return []
         if not remove_foreign_keys(tree, self.tables, self._is_replicated):
+            return []
+        if not self._execution.screening.remove_unnamed(tree):
             return []
         return [tree]
 
@@ -234,57 +242,27 @@ class Application:
 
     def _execute(self, statements: Sequence[Tree], detached: DetachedPartition | None) -> None:
         renamed = [remap(tree, self.target.names) for tree in statements]
-        remapped = [item.sql for item in renamed]
-        self.remapped = ";\n".join(remapped)
         for what in (what for item in renamed for what in item.opaque):
             # A text constant is data. Code that names a schema would run with the wrong one.
             if what != "text constant":
                 raise RefusedError(f"its {what} names a schema, which cannot be renamed there")
+        self._prepare([item.sql for item in renamed])
         self._make_schemas(statements)
         constraint = None if detached is None else detached.read_constraint(self.target)
-        for tree, sql in zip(statements, remapped, strict=True):
-            self.target.watch(partial(self._execute_one, tree, sql))
+        self._execution.run()
         if detached is not None and constraint is not None:
             detached.add_constraint(self.target, constraint)
 
     def _execute_built(self, statements: Sequence[str]) -> None:
-        self.remapped = ";\n".join(statements)
+        self._prepare(statements)
         for schema in {table["schema"] for table in self._replicated()} - set(self.target.known):
             self.target.make_schema(schema)
-        for sql in statements:
-            self.target.watch(partial(self._execute_text, sql))
+        self._execution.run()
 
-    def _execute_text(self, sql: str) -> None:
-        self._execute_one(parse(sql)[0], sql)
-
-    def _execute_one(self, tree: Tree, sql: str) -> None:
-        (ready,) = parse(sql)
-        functions = reachable(
-            ready,
-            read_functions(self.target.connection, (name for _, name in called_functions(ready))),
-            self.target.search_path,
-        )
-        check_functions(
-            ready,
-            functions,
-            set(self.target.names.schemas.values()),
-            is_own_code_foreign="functions" in self.include,
-        )
-        self._note_resync(ready, functions)
-        outside = self.target.outside_dependents() if has_cascade(ready) else frozenset()
-        if is_forgiving(tree):
-            try:
-                with self.target.connection.transaction():
-                    self.target.run_sql(sql, ready)
-            except FORGIVEN:
-                self.target.notes.append("what it is about is not on the target")
-        else:
-            self.target.run_sql(sql, ready)
-        lost = outside - self.target.outside_dependents() if outside else frozenset()
-        if lost:
-            raise RefusedError(
-                f"CASCADE would drop what is not the source's: {', '.join(sorted(lost)[:5])}"
-            )
+    def _prepare(self, statements: Sequence[str]) -> None:
+        """Have code taken out of the statements before anything of them is kept or run."""
+        self._execution.prepare(statements)
+        self.remapped = self._execution.text
 
     def _make_schemas(self, statements: Sequence[Tree]) -> None:
         """Make the schemas that the statement puts something into for the first time."""
@@ -300,20 +278,6 @@ class Application:
 
     # Afterwards.
 
-    def _note_resync(self, tree: Tree, functions: Sequence[TargetFunction]) -> None:
-        kind, statement = statement_of(tree)
-        if kind != "AlterTableStmt" or statement.objtype != _OBJECT.OBJECT_TABLE:
-            return
-        key = (statement.relation.schemaname, statement.relation.relname)
-        definition = self.target.definitions([key]).get(key)
-        if definition is None:
-            return
-        old_types = {column["name"]: column["type"] for column in definition["columns"] or ()}
-        reason = reason_to_resync(tree, self.rewrites, functions, old_types)
-        is_persistence = any(rewrite.is_persistence for rewrite in self.rewrites)
-        if reason is not None and (is_persistence or self.target.has_rows(key)):
-            self.target.mark(key, reason)
-
     def _replicated(self) -> list[Mapping[str, Any]]:
         return [
             table
@@ -322,7 +286,7 @@ class Application:
         ]
 
     def _comparison(self) -> Comparison:
-        return Comparison(self.target, self.event.tag, self._execute_text)
+        return Comparison(self.target, self.event.tag, self._execution)
 
     def _compare(self) -> None:
         self._comparison().run(self._replicated())

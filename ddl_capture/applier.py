@@ -15,7 +15,7 @@ from pgrepl.ddl_capture.comparison import DifferentError
 from pgrepl.ddl_capture.event import CapturedEvent, DroppedObject, Rewrite, decode_event
 from pgrepl.ddl_capture.filling import FILLED, find_filled
 from pgrepl.ddl_capture.journal import StatementStopped
-from pgrepl.ddl_capture.rules import RefusedError
+from pgrepl.ddl_capture.rules import Included, RefusedError
 from pgrepl.ddl_capture.statement import UnknownStatementError
 from pgrepl.ddl_capture.workspace import Workspace
 from pgrepl.errors import DdlStopped, TargetUnavailable
@@ -24,6 +24,7 @@ from pgrepl.postgres import Connection
 from pgrepl.remap import RemapError
 from pgrepl.sqlstate import translate
 from pgrepl.syntax import SqlSyntaxError
+from pgrepl.terminal import command
 
 __all__ = ["Applier"]
 
@@ -85,11 +86,12 @@ class Applier:
             return
         is_filled = row.kind == "start" and row.tag in FILLED
         tables = find_filled(row, event.read_rows()) if is_filled else row.tables
+        source = self._config.source(event.source.name)
         # The row of a DROP's end says itself what it dropped.
         self._dropped += row.dropped
         application = Application(
-            Workspace(connection, self._config.source(event.source.name), event, row),
-            self._config.ddl.include,
+            Workspace(connection, source, event, row),
+            Included(self._config.ddl.include, is_code_trusted=source.trust_code),
             row,
             tuple(self._dropped),
             tuple(self._rewrites),
@@ -174,8 +176,9 @@ class Applier:
             stopped = self._stopped(application, event, row, reason)
             if isinstance(exc, _MISSING):
                 stopped.hint = (
-                    "Make on the target what is missing there, then run pgrepl ddl retry"
-                    f" {event.source.name}; or settle it with pgrepl ddl edit or skip."
+                    "Make on the target what is missing there, then run"
+                    f" {command('ddl', 'retry', event.source.name)}; or settle it with"
+                    " pgrepl ddl edit or skip."
                 )
             raise stopped from exc
         journal.settle(connection, source_id, row.log_id)
@@ -187,8 +190,8 @@ class Applier:
         what = f"{row.tag}{_about(row)}"
         return StatementStopped(
             f'source "{name}" stopped at {event.commit_lsn} before {what}: {reason}',
-            hint=f"pgrepl ddl pending {name} shows the statement; settle it with pgrepl ddl edit,"
-            " retry or skip.",
+            hint=f"{command('ddl', 'pending', name)} shows the statement; settle it with"
+            " pgrepl ddl edit, retry or skip.",
             original=application.original,
             remapped=application.remapped,
         )

@@ -1,4 +1,4 @@
-"""The functions that a statement calls: whether they may run on the target, and repeat exactly.
+"""The functions that a statement calls by name: whether they may run on the target.
 
 Constraints, generated columns and indexes are evaluated during replay, with replay's rights. A
 function that could read or change what is not the source's own must not be in them. Pure: what the
@@ -18,7 +18,6 @@ __all__ = [
     "TargetFunction",
     "called_functions",
     "check_functions",
-    "is_repeatable",
     "reachable",
     "used_sequences",
 ]
@@ -133,11 +132,3 @@ def _is_allowed(
             is_nosy and function.volatility != _IMMUTABLE
         )
     return function.schema in own_schemas and not is_own_code_foreign
-
-
-def is_repeatable(tree: Tree, functions: Sequence[TargetFunction]) -> bool:
-    """Whether an expression gives the same value on both sides."""
-    if any(part.DESCRIPTOR.name == "SQLValueFunction" for part in walk(tree)):
-        return False
-    called = {name for _, name in called_functions(tree)}
-    return all(f.volatility == _IMMUTABLE for f in functions if f.name in called)

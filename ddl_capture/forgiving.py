@@ -30,7 +30,10 @@ def is_forgiving(tree: Tree) -> bool:
     """Whether a statement whose subject is not on the target does no harm."""
     kind, statement = statement_of(tree)
     if kind == "RenameStmt":
-        return bool(statement.rename_type not in (_OBJECT.OBJECT_TABLE, _OBJECT.OBJECT_COLUMN))
+        what = statement.rename_type
+        if what == _OBJECT.OBJECT_COLUMN:
+            what = statement.relation_type
+        return bool(what != _OBJECT.OBJECT_TABLE)
     if kind == "AlterObjectSchemaStmt":
         return bool(statement.object_type != _OBJECT.OBJECT_TABLE)
     if kind == "AlterTableStmt":

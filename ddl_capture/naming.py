@@ -11,7 +11,8 @@ from pgrepl.remap import RemapError, SchemaMap
 
 __all__ = ["ConfinedMap", "make_map", "new_target_schema"]
 
-_PUBLIC_CATALOGS = frozenset({"pg_catalog", "information_schema"})
+_CATALOG = "pg_catalog"
+_PUBLIC_CATALOGS = frozenset({_CATALOG, "information_schema"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class ConfinedMap(SchemaMap):
         """Return a search path for the target; schemas that are not there lead nowhere."""
         path: list[str] = []
         for schema in schemas:
+            if schema == _CATALOG:
+                # Named in a path it is not the first of it.
+                path.append(schema)
             if schema in self.schemas:
                 path.append(self.schemas[schema])
             path += [home for (place, _), home in self.members.items() if place == schema]

@@ -3,19 +3,22 @@
 A statement of a kind that is in none of the lists is refused: it stops its source until a person
 looks at it. Left out, by rule and with a line in the history, is what a copy does not have either:
 owners, tablespaces, rules, materialized views, what belongs to extensions and foreign servers, and,
-unless ``[ddl] include`` names them, views, functions, triggers, grants and policies.
+unless ``[ddl] include`` names them, views, functions, triggers, grants and policies. Functions,
+triggers and policies are code: they need ``trust_code`` of their source as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from postgast import pg_query_pb2
 
+from pgrepl.config import CODE_KINDS
 from pgrepl.ddl_capture.tags import statement_of
 from pgrepl.syntax import Tree
 
-__all__ = ["RefusedError", "left_out", "refine"]
+__all__ = ["Included", "RefusedError", "left_out", "refine"]
 
 _OBJECT = pg_query_pb2.ObjectType
 _AT = pg_query_pb2.AlterTableType
@@ -24,6 +27,28 @@ _CON = pg_query_pb2.ConstrType
 
 class RefusedError(ValueError):
     """A statement that is never applied as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Included:
+    """What comes besides tables and what they need."""
+
+    #: ``include`` of ``[ddl]``.
+    kinds: Collection[str] = ()
+    #: ``trust_code`` of the source.
+    is_code_trusted: bool = False
+
+    def __contains__(self, kind: str) -> bool:
+        """Whether objects of a kind are applied."""
+        return self.reason_against(kind) is None
+
+    def reason_against(self, kind: str) -> str | None:
+        """Return why objects of a kind are not applied; None when they are."""
+        if kind not in self.kinds:
+            return f'{kind} are not in "include" of [ddl]'
+        if kind in CODE_KINDS and not self.is_code_trusted:
+            return f"{kind} are code, and trust_code of the source is false"
+        return None
 
 
 _APPLIED = frozenset(
@@ -194,7 +219,7 @@ _FUNCTION_OPTIONS = frozenset(
 )
 
 
-def left_out(tree: Tree, include: Collection[str]) -> str | None:
+def left_out(tree: Tree, include: Included) -> str | None:
     """Return why a statement is left out; None when it is to be applied.
 
     Raises
@@ -209,12 +234,12 @@ def left_out(tree: Tree, include: Collection[str]) -> str | None:
     if kind in _NEVER:
         return _NEVER[kind]
     if kind in _OPTIONAL:
-        return _unless_included(_OPTIONAL[kind], include)
+        return include.reason_against(_OPTIONAL[kind])
     if kind in _OBJECT_FIELD:
         wanted = _OBJECTS.get(_object_kind(kind, statement))
         if wanted is None:
             return "objects of this kind are not replicated"
-        return _unless_included(wanted, include) if wanted else None
+        return include.reason_against(wanted) if wanted else None
     return _others_left_out(kind, statement)
 
 
@@ -238,11 +263,7 @@ def _object_kind(kind: str, statement: Tree) -> int:
     return value
 
 
-def _unless_included(wanted: str, include: Collection[str]) -> str | None:
-    return None if wanted in include else f'{wanted} are not in "include" of [ddl]'
-
-
-def refine(tree: Tree, include: Collection[str]) -> str | None:
+def refine(tree: Tree, include: Included) -> str | None:
     """Take out of a statement what is never applied; return a reason when nothing is left.
 
     Raises
@@ -257,7 +278,7 @@ def refine(tree: Tree, include: Collection[str]) -> str | None:
     return None
 
 
-def _refine_alter(statement: Tree, include: Collection[str]) -> str | None:
+def _refine_alter(statement: Tree, include: Included) -> str | None:
     kept = []
     for node in statement.cmds:
         command = node.alter_table_cmd
@@ -268,8 +289,8 @@ def _refine_alter(statement: Tree, include: Collection[str]) -> str | None:
                 continue
         elif command.subtype not in _ALTER_APPLIED:
             raise RefusedError(f"{_AT.Name(command.subtype)} is never applied")
-        if command.subtype == _AT.AT_DropConstraint:
-            # A foreign key to a table that is not replicated is not there.
+        if command.subtype in (_AT.AT_DropConstraint, _AT.AT_DropExpression):
+            # A foreign key to a table that is not replicated is not there, nor is what calls code.
             command.missing_ok = True
         definition = getattr(command, "def")
         if definition.HasField("partition_cmd"):
@@ -285,7 +306,7 @@ def _refine_alter(statement: Tree, include: Collection[str]) -> str | None:
     return None
 
 
-def _refine_create(statement: Tree, _: Collection[str]) -> str | None:
+def _refine_create(statement: Tree, _: Included) -> str | None:
     statement.tablespacename = ""
     statement.access_method = ""
     for node in statement.table_elts:
@@ -296,13 +317,13 @@ def _refine_create(statement: Tree, _: Collection[str]) -> str | None:
     return None
 
 
-def _refine_index(statement: Tree, _: Collection[str]) -> str | None:
+def _refine_index(statement: Tree, _: Included) -> str | None:
     statement.concurrent = False
     statement.table_space = ""
     return None
 
 
-def _refine_schema(statement: Tree, include: Collection[str]) -> str | None:
+def _refine_schema(statement: Tree, include: Included) -> str | None:
     statement.ClearField("authrole")
     kept = [
         type(node).FromString(node.SerializeToString())
@@ -314,7 +335,7 @@ def _refine_schema(statement: Tree, include: Collection[str]) -> str | None:
     return None
 
 
-def _refine_function(statement: Tree, _: Collection[str]) -> str | None:
+def _refine_function(statement: Tree, _: Included) -> str | None:
     options = [node.def_elem for node in statement.options]
     language = next(
         (option.arg.string.sval.lower() for option in options if option.defname == "language"),
@@ -326,7 +347,7 @@ def _refine_function(statement: Tree, _: Collection[str]) -> str | None:
     return None
 
 
-def _refine_alter_function(statement: Tree, _: Collection[str]) -> str | None:
+def _refine_alter_function(statement: Tree, _: Included) -> str | None:
     _check_function_options([node.def_elem for node in statement.actions])
     return None
 
@@ -341,7 +362,7 @@ def _check_function_options(options: list[Tree]) -> None:
             raise RefusedError("functions that change settings are never applied")
 
 
-def _refine_grant(statement: Tree, _: Collection[str]) -> str | None:
+def _refine_grant(statement: Tree, _: Included) -> str | None:
     if statement.objtype not in _OBJECTS:
         return "privileges on objects of this kind are the source's"
     if statement.grant_option:
@@ -350,7 +371,7 @@ def _refine_grant(statement: Tree, _: Collection[str]) -> str | None:
     return None
 
 
-def _refine_drop(statement: Tree, _: Collection[str]) -> str | None:
+def _refine_drop(statement: Tree, _: Included) -> str | None:
     statement.concurrent = False
     statement.missing_ok = True
     return None

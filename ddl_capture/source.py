@@ -6,7 +6,6 @@ printed and run by somebody who is; to switch the capture it has a function.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +27,7 @@ from pgrepl.errors import SourceError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres import Connection, connect
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command, shell_word
 
 __all__ = ["CaptureStatus", "install", "read_status", "switch", "uninstall"]
 
@@ -110,7 +110,7 @@ def switch(source: SourceConfig, *, is_on: bool) -> CaptureStatus:
         if state.word == "absent":
             raise SourceError(
                 f"{source.endpoint}: no DDL is captured there",
-                hint=f"Install it first: pgrepl ddl install {source.name}",
+                hint=f"Install it first: {command('ddl', 'install', source.name)}",
             )
         if state.may_switch:
             with translated(source.endpoint, f"cannot {action} the capture of DDL"):
@@ -215,6 +215,6 @@ def _check_superuser(connection: Connection, source: SourceConfig, action: str) 
     raise SourceError(
         f'{source.endpoint}: role "{connection.info.user}" is no superuser,'
         f" so it cannot {action} event triggers",
-        hint=f"Let a superuser do it: pgrepl ddl {action} {shlex.quote(source.name)} --sql |"
-        f" psql -X -v ON_ERROR_STOP=1 -U postgres -d {shlex.quote(connection.info.dbname)}",
+        hint=f"Let a superuser do it: {command('ddl', action, source.name, '--sql')} |"
+        f" psql -X -v ON_ERROR_STOP=1 -U postgres -d {shell_word(connection.info.dbname)}",
     )

@@ -14,7 +14,7 @@ from pgrepl.remap import RemapError, SchemaMap, remap
 from pgrepl.remap_nodes import texts
 from pgrepl.syntax import SqlSyntaxError, Tree, parse, quoted_names, to_sql, walk
 
-__all__ = ["Difference", "TableName", "compare_tables", "mapped_name"]
+__all__ = ["Difference", "TableName", "compare_tables", "find_misnamed", "mapped_name"]
 
 TableName = tuple[str, str]
 _FOREIGN_KEY = "f"
@@ -63,6 +63,31 @@ def compare_tables(
         for what in dict.fromkeys([*mine, *theirs])
         if mine.get(what) != theirs.get(what)
     ]
+
+
+def find_misnamed(
+    source: Mapping[str, Any], target: Mapping[str, Any], names: SchemaMap
+) -> list[tuple[str, str]]:
+    """Return constraints that are the same but for their names: the target's, the source's.
+
+    PostgreSQL chooses names that are free, and on the target more of them may be.
+    """
+    mine, theirs = _constraints(source, names), _constraints(target, None)
+    unmet = {name: text for name, text in theirs.items() if mine.get(name) != text}
+    found = []
+    for name, text in mine.items():
+        same = next((other for other, its in unmet.items() if its == text), None)
+        if theirs.get(name) != text and same is not None:
+            del unmet[same]
+            found.append((same, name))
+    return found
+
+
+def _constraints(table: Mapping[str, Any], names: SchemaMap | None) -> dict[str, str]:
+    return {
+        item["name"]: _canonical(_CONSTRAINT, item["definition"], names)
+        for item in table["constraints"] or ()
+    }
 
 
 def _facts(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from psycopg.rows import class_row
-from psycopg.sql import SQL
+from psycopg.sql import SQL, Identifier
 
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture.expressions import TargetFunction
@@ -22,7 +22,9 @@ from pgrepl.queries import load_query
 
 __all__ = [
     "TargetRelation",
+    "empty",
     "mark_resync",
+    "mark_void",
     "read_definitions",
     "read_family",
     "read_functions",
@@ -35,6 +37,8 @@ __all__ = [
 ]
 
 _PACKAGE = "pgrepl.ddl_capture"
+#: What is known of a table by its name.
+_BY_TABLE = ("source_table", "conflict", "skipped_code")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +199,7 @@ def record_tables(
 
 
 def _forget(connection: Connection, source_id: int, key: TableName) -> None:
-    for table in ("source_table", "conflict"):
+    for table in _BY_TABLE:
         connection.execute(
             SQL(
                 "delete from replication.{} where source_id = %s and schema_name = %s"
@@ -206,7 +210,7 @@ def _forget(connection: Connection, source_id: int, key: TableName) -> None:
 
 
 def _rename(connection: Connection, source_id: int, was: TableName, now: TableName) -> None:
-    for table in ("source_table", "conflict"):
+    for table in _BY_TABLE:
         connection.execute(
             SQL(
                 "update replication.{} set schema_name = %s, table_name = %s where source_id = %s"
@@ -223,3 +227,25 @@ def mark_resync(connection: Connection, source_id: int, key: TableName, reason: 
         " where source_id = %s and schema_name = %s and table_name = %s",
         (reason, source_id, *key),
     )
+
+
+def mark_void(connection: Connection, source_id: int, key: TableName) -> None:
+    """Have changes of a table passed over until it is copied: the copy will hold them."""
+    connection.execute(
+        "update replication.source_table set state = 'pending'"
+        " where source_id = %s and schema_name = %s and table_name = %s and state = 'ready'",
+        (source_id, *key),
+    )
+
+
+def empty(connection: Connection, table: TableName) -> None:
+    """Remove the rows of a table of the target, not those of its children."""
+    name = Identifier(*table)
+    ((is_referenced,),) = connection.execute(
+        "select exists (select from pg_constraint where contype = 'f'"
+        " and confrelid = %s::regclass and conrelid <> confrelid)",
+        (name.as_string(),),
+    ).fetchall()
+    # PostgreSQL does not truncate what foreign keys refer to, whether they are in force.
+    statement = SQL("delete from only {}" if is_referenced else "truncate only {}")
+    connection.execute(statement.format(name))

@@ -22,7 +22,9 @@ from pgrepl.ddl_capture.session import resolve_schemas, search_path
 from pgrepl.ddl_capture.structure import TableName
 from pgrepl.ddl_capture.target import (
     TargetRelation,
+    empty,
     mark_resync,
+    mark_void,
     read_definitions,
     read_family,
     read_members,
@@ -200,21 +202,33 @@ class Workspace:
         ).fetchall()
         return bool(has_rows)
 
-    def mark(self, table: TableName, reason: str, *, is_due: bool = True) -> None:
+    def mark(
+        self, table: TableName, reason: str, *, is_due: bool = True, is_void: bool = False
+    ) -> None:
         """Mark a table of the target for a resync, with its partitions and children.
 
-        It is done by itself when it is due; what is not due could not be copied now.
+        It is done by itself when it is due; what is not due could not be copied now. Changes of
+        what is void are passed over until then.
         """
         self.notes.append(f"resync: {reason}")
         schemas = {target: schema for schema, target in self.names.schemas.items()}
+        for relation in self._family(table):
+            key = (schemas[relation.schema], relation.name)
+            mark_resync(self.connection, self.source_id, key, reason)
+            if is_due:
+                mark_due(self.connection, self.source_id, key, reason)
+            if is_void:
+                mark_void(self.connection, self.source_id, key)
+
+    def empty(self, table: TableName) -> None:
+        """Remove the rows of a table of the target, with those of its partitions and children."""
+        for relation in self._family(table):
+            empty(self.connection, (relation.schema, relation.name))
+
+    def _family(self, table: TableName) -> Sequence[TargetRelation]:
+        # A partitioned table has no rows of its own.
         family = read_family(self.connection, table)
-        for relation in self.relations():
-            # A partitioned table has no rows of its own.
-            if relation.has_rows and relation.oid in family:
-                key = (schemas[relation.schema], relation.name)
-                mark_resync(self.connection, self.source_id, key, reason)
-                if is_due:
-                    mark_due(self.connection, self.source_id, key, reason)
+        return [item for item in self.relations() if item.has_rows and item.oid in family]
 
     def is_replicated(self, table: TableName) -> bool:
         """Whether changes of a table of the source are applied."""

@@ -9,6 +9,7 @@ from psycopg.rows import class_row
 
 from pgrepl.doctor.finding import Finding, Remedy, Status
 from pgrepl.postgres import Connection
+from pgrepl.terminal import command
 
 __all__ = ["CaptureFacts", "check_capture", "read_capture"]
 
@@ -48,7 +49,7 @@ def check_capture(source: str, facts: CaptureFacts) -> Finding:
     """The event triggers: none, or all of them, enabled."""
     if facts.trigger_count == 0:
         return Finding.ok("ddl-capture", "DDL is not captured; pgrepl ddl install would")
-    renew = Remedy(then=f"renew it: pgrepl ddl install {source}")
+    renew = Remedy(then=f"renew it: {command('ddl', 'install', source)}")
     if facts.trigger_count < _TRIGGERS or facts.enabled_count not in (0, _TRIGGERS):
         return Finding("ddl-capture", Status.FAILURE, "the capture of DDL is damaged", renew)
     if facts.enabled_count == 0:
@@ -56,7 +57,9 @@ def check_capture(source: str, facts: CaptureFacts) -> Finding:
             "ddl-capture",
             Status.WARNING,
             "the capture of DDL is switched off: what changes now does not reach the target",
-            Remedy(then=f"pgrepl ddl enable {source}, then pgrepl ddl status {source}"),
+            Remedy(
+                then=f"{command('ddl', 'enable', source)}, then {command('ddl', 'status', source)}"
+            ),
         )
     if not facts.is_current:
         return Finding(

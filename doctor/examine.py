@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -21,6 +21,7 @@ from pgrepl.doctor.source_checks import (
     is_probe_possible,
 )
 from pgrepl.doctor.source_facts import SourceFacts, read_source
+from pgrepl.doctor.spark_checks import check_closed
 from pgrepl.doctor.table_checks import check_tables
 from pgrepl.doctor.target_checks import check_target
 from pgrepl.doctor.target_facts import TargetFacts, read_target
@@ -75,6 +76,8 @@ def examine(
             here.append(probe.finding())
         elif spark:
             here.append(Finding.skipped("spark", "cannot be tried without Java"))
+        settings = probe.settings if probe is not None else None
+        here += check_closed(config.spark, settings, is_tried=spark)
     except BaseException:
         if probe is not None:
             probe.cancel()
@@ -95,7 +98,9 @@ def _examine_databases(
     visits = {source.name: thread.result() for source, thread in zip(sources, threads, strict=True)}
     target = target_thread.result()
     names, names_finding = _assign(sources, visits)
-    examinations = [_examine_source(source, visits[source.name]) for source in sources]
+    examinations = [
+        _examine_source(source, visits[source.name], config.ddl.include) for source in sources
+    ]
     examinations.append(_examine_target(config, target, visits, names))
     clocks = [target.clock, *(visit.clock for visit in visits.values())]
     versions = [v.facts.facts.server.version_num for v in visits.values() if v.facts is not None]
@@ -192,11 +197,13 @@ def _assign(
     return names, Finding.ok("target-schemas", f"{counted(len(names), 'schema')}, no clash")
 
 
-def _examine_source(source: SourceConfig, visit: _Visit[_Reading]) -> Examination:
+def _examine_source(
+    source: SourceConfig, visit: _Visit[_Reading], include: Collection[str]
+) -> Examination:
     findings = list(visit.findings)
     if visit.facts is not None:
         reading = visit.facts
-        findings += check_server(source, reading.facts, reading.probe, reading.writers)
+        findings += check_server(source, reading.facts, reading.probe, reading.writers, include)
         findings += check_tables(reading.facts, source.selection)
         findings.append(check_capture(source.name, reading.capture))
     return Examination(Area.SOURCE, source.name, tuple(findings), visit.psql_conninfo)
@@ -215,11 +222,7 @@ def _examine_target(
             visit.facts,
             read if len(read) == len(sources) else None,
             origins=[source.origin for source in config.sources.values()],
-            trusted=[
-                source.name
-                for source in config.sources.values()
-                if getattr(source, "trust_code", False)
-            ],
+            trusted=[source.name for source in config.sources.values() if source.trust_code],
             target_schemas=names,
         )
     return Examination(Area.TARGET, "target", tuple(findings), visit.psql_conninfo)

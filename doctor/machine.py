@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import re
-import shlex
 import shutil
 import stat
 import subprocess
@@ -22,6 +21,7 @@ from pgrepl.config import Config, SparkConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 from pgrepl.errors import ConfigError
 from pgrepl.programs import find_client
+from pgrepl.terminal import shell_word
 
 __all__ = [
     "ClockReading",
@@ -72,6 +72,8 @@ class SparkProbe:
     def __init__(self, config: SparkConfig) -> None:
         """Start the job."""
         self._config = config
+        #: Those settings of the session that are judged; None as long as none ran.
+        self.settings: Mapping[str, str] | None = None
         # By a file without a name: settings may hold secrets, and ps shows arguments to everybody.
         with tempfile.TemporaryFile("w+", encoding="utf-8") as settings:
             json.dump({"master": config.master, "conf": dict(config.conf)}, settings)
@@ -86,7 +88,7 @@ class SparkProbe:
 
     def finding(self) -> Finding:
         """Wait for the job and judge it."""
-        master = self._config.master
+        master = self._config.shown_master
         try:
             answer, log = self._process.communicate(timeout=SPARK_PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -107,6 +109,7 @@ class SparkProbe:
                 Remedy(shell=("pgrepl doctor --verbose",), then="correct [spark] in pgrepl.toml"),
             )
         versions = json.loads(answer)
+        self.settings = versions["conf"]
         if versions["worker"] != __version__:
             return Finding(
                 "spark",
@@ -187,7 +190,7 @@ def check_config_file(config: Config) -> Finding:
         Status.WARNING,
         f"{config.path} holds a password and can be read by others",
         Remedy(
-            shell=(f"chmod 600 {shlex.quote(str(config.path))}",),
+            shell=(f"chmod 600 {shell_word(str(config.path))}",),
             then="or keep the password in ~/.pgpass",
         ),
     )

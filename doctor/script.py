@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from pgrepl.doctor.finding import Examination, Finding
 from pgrepl.errors import ConfigError
+from pgrepl.terminal import printable
 
 __all__ = ["psql_script"]
 
@@ -58,4 +59,4 @@ def _commands(finding: Finding) -> Iterator[str]:
 
 def _comment(text: str) -> str:
     """Keep a text within one comment, whatever a table's name holds."""
-    return "-- " + " ".join(text.splitlines())
+    return "-- " + printable(" ".join(text.splitlines()))

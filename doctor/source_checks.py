@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from pgrepl.config import SourceConfig
+from pgrepl.config import CODE_KINDS, SourceConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status
 from pgrepl.doctor.plugin_checks import check_plugin_and_writers
 from pgrepl.doctor.plugin_probe import PLUGIN, Probe
 from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceServer, SourceSlot
+from pgrepl.terminal import command
 from pgrepl.writers import Writer
 
 __all__ = ["MINIMUM_VERSION", "check_server", "check_version", "is_probe_possible"]
@@ -26,9 +27,16 @@ _LITTLE_WAL_MB = 1024
 
 
 def check_server(
-    source: SourceConfig, facts: SourceFacts, probe: Probe | None, writers: Sequence[Writer]
+    source: SourceConfig,
+    facts: SourceFacts,
+    probe: Probe | None,
+    writers: Sequence[Writer],
+    include: Collection[str] = (),
 ) -> list[Finding]:
-    """Run every check of the server; ``probe`` is None when it was not possible."""
+    """Run every check of the server; ``probe`` is None when it was not possible.
+
+    ``include`` is that of ``[ddl]``.
+    """
     server = facts.server
     return [
         check_version(server.version_num),
@@ -42,6 +50,7 @@ def check_server(
         check_wal_keep_size(server),
         check_encoding(server),
         check_large_objects(server),
+        check_trust_code(source, include),
     ]
 
 
@@ -207,6 +216,34 @@ def check_encoding(server: SourceServer) -> Finding:
         Status.FAILURE,
         "the database is in SQL_ASCII: nothing says what its bytes mean, so none can be converted",
         Remedy(then="dump it and restore it into a database with ENCODING 'UTF8'"),
+    )
+
+
+def check_trust_code(source: SourceConfig, include: Collection[str] = ()) -> Finding:
+    """Code of a source runs on the target only where its section says so, and then loudly."""
+    if not source.trust_code:
+        wanted = sorted(CODE_KINDS.intersection(include))
+        if wanted:
+            return Finding(
+                "trust-code",
+                Status.WARNING,
+                f'"include" of [ddl] names {", ".join(wanted)}, and trust_code is false: they are'
+                " code, and none of them comes",
+                Remedy(
+                    then=f"set trust_code = true in [sources.{source.name}] as well, if its owners"
+                    " may run SQL on the target, or take them out of include"
+                ),
+            )
+        return Finding.ok("trust-code", "none of its code runs on the target")
+    return Finding(
+        "trust-code",
+        Status.WARNING,
+        "trust_code is true: whoever may change this source's schema can run any SQL on the target,"
+        " with the rights of pgrepl's role, and so read and change what came from other sources",
+        Remedy(
+            then=f"set trust_code = false in [sources.{source.name}] and copy it again:"
+            f" {command('basebackup', source.name, '--restart')}"
+        ),
     )
 
 

@@ -1,7 +1,7 @@
 """The Spark job of ``pgrepl doctor``, run as a process of its own.
 
 Reads ``{"master": ..., "conf": {...}}`` from standard input and prints the versions that driver and
-worker have, as JSON.
+worker have, and those settings that are judged, as JSON. None of them is a secret.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import sys
 
 from pgrepl.config import SparkConfig
+from pgrepl.doctor.spark_checks import JUDGED_SETTINGS
 from pgrepl.spark import build_session
 
 
@@ -25,8 +26,11 @@ def main() -> None:
     settings = json.load(sys.stdin)
     session = build_session(SparkConfig(**settings), "pgrepl-doctor")
     try:
-        (worker,) = session.sparkContext.parallelize([0], 1).map(_worker_version).collect()
-        print(json.dumps({"spark": session.version, "worker": worker}))  # noqa: T201
+        context = session.sparkContext
+        (worker,) = context.parallelize([0], 1).map(_worker_version).collect()
+        conf = dict(context.getConf().getAll())
+        judged = {key: conf[key] for key in JUDGED_SETTINGS if key in conf}
+        print(json.dumps({"spark": session.version, "worker": worker, "conf": judged}))  # noqa: T201
     finally:
         session.stop()
 

@@ -6,7 +6,6 @@ superuser. What cannot be done is found out before anything is touched on either
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +22,7 @@ from pgrepl.postgres import Connection, connect
 from pgrepl.slot import PLUGIN, drop_slot
 from pgrepl.source_state import SourceRow
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 
 __all__ = [
     "SourceSide",
@@ -158,7 +158,7 @@ def check_idle(endpoint: Endpoint, side: SourceSide, slot: str) -> None:
     if side.active_pid is not None:
         raise AlreadyRunning(
             f'{endpoint}: slot "{slot}" is in use by pid {side.active_pid}',
-            hint=f"Stop pgrepl receive {endpoint.name} first; nothing was touched.",
+            hint=f"Stop {command('receive', endpoint.name)} first; nothing was touched.",
         )
 
 
@@ -179,8 +179,8 @@ def check_privileges(endpoint: Endpoint, side: SourceSide, slot: str, *, is_ours
         return
     raise SourceError(
         f'{endpoint}: role "{side.role}" may not {what}; nothing was touched',
-        hint="Let a superuser run what pgrepl drop"
-        f" {shlex.quote(endpoint.name)} --sql prints, and then the same command again.",
+        hint=f"Let a superuser run what this prints: {command('drop', endpoint.name, '--sql')};"
+        " then run the same command again.",
     )
 
 
@@ -255,7 +255,7 @@ def _leave_capture(
         SourceError(
             f'{endpoint}: the capture of DDL is switched off, but role "{side.role}" is no'
             " superuser and cannot remove it",
-            hint=f"Let a superuser run what pgrepl drop {shlex.quote(endpoint.name)} --sql prints.",
+            hint=f"Let a superuser run what this prints: {command('drop', endpoint.name, '--sql')}",
         )
     )
 

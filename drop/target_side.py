@@ -7,7 +7,6 @@ not reach the source leaves exactly what a later run, or a new basebackup, needs
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from psycopg import errors
@@ -24,6 +23,7 @@ from pgrepl.ownership import drop_owner, read_owner
 from pgrepl.postgres import Connection
 from pgrepl.source_state import SourceRow, add_source, find_source, read_target_schemas
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 
 __all__ = ["clear_target", "find_row", "forget_source", "look_at_target"]
 
@@ -116,7 +116,7 @@ def _unfinished(name: str) -> PgreplError:
     """Return what stands there as long as the slot may: nobody takes the rest for a new source."""
     return SourceError(
         "its removal was begun and is not finished: the slot may still hold WAL back",
-        hint=f"Run pgrepl drop {shlex.quote(name)} again.",
+        hint=f"Run it again: {command('drop', name)}",
     )
 
 
@@ -173,7 +173,7 @@ def _drop_origin(connection: Connection, endpoint: Endpoint, row: SourceRow) -> 
     except errors.ObjectInUse as exc:
         raise AlreadyRunning(
             f'{endpoint}: replication origin "{row.slot}" is in use',
-            hint=f"Stop pgrepl receive {row.name} first; nothing was touched.",
+            hint=f"Stop {command('receive', row.name)} first; nothing was touched.",
         ) from exc
     return names
 

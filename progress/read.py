@@ -17,6 +17,7 @@ from pgrepl.migrations import check_schema_version, read_version
 from pgrepl.postgres import Connection, connect
 from pgrepl.source_state import find_source
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 
 __all__ = ["Binding", "Bindings", "read_bindings"]
 
@@ -136,6 +137,6 @@ def read_bindings(endpoint: Endpoint, name: str) -> Iterator[Bindings]:
             row = find_source(connection, name) if version else None
         if row is None:
             raise TargetError(
-                f'source "{name}" was never copied', hint=f"Run: pgrepl basebackup {name}"
+                f'source "{name}" was never copied', hint=f"Run: {command('basebackup', name)}"
             )
         yield Bindings(connection, endpoint, name, row.source_id)

@@ -24,6 +24,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.postgres import Connection, connect
 from pgrepl.receiver.kinds import make_source
+from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool_session import LiveReceiver, open_spool
@@ -46,8 +47,8 @@ class Result:
     transaction_count: int
     change_count: int
     segment_count: int
-    #: Tables that wait for a resync, as ``schema.table``.
-    resync_tables: tuple[str, ...]
+    #: Tables that wait for a resync.
+    resync_tables: tuple[TableName, ...]
 
 
 class Receiver:
@@ -78,7 +79,7 @@ class Receiver:
         #: Whether the session at hand, and any session at all, came so far as to stream.
         self._has_streamed = False
         self._is_owner = False
-        self._resync_tables: tuple[str, ...] = ()
+        self._resync_tables: tuple[TableName, ...] = ()
         self._may_have_failed = True
 
     def stop(self) -> None:
@@ -202,7 +203,7 @@ class Receiver:
             stream.run(writer)
             self._end(writer)
             if not self._stopping.is_set():
-                self._resync_tables = tuple(".".join(name) for name in spool.read_resyncs())
+                self._resync_tables = tuple(spool.read_resyncs())
         return None
 
     def _end(self, writer: SpoolWriter) -> None:

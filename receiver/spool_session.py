@@ -32,6 +32,7 @@ from pgrepl.receiver.spool_rows import COLUMNS, encode_rows
 from pgrepl.source_state import SourceRow, find_source
 from pgrepl.spool import CHANNEL, MORE, SERIAL_BUCKET, SpoolPart
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 
 __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
 
@@ -244,7 +245,7 @@ def _checked_source(source: SourceRow | None, config: SourceConfig) -> SourceRow
         state = "was never copied" if source is None else f'is in state "{source.state}"'
         raise TargetError(
             f'source "{config.name}" {state}, so there is nothing to stream onto',
-            hint=f"Run: pgrepl basebackup {config.name}",
+            hint=f"Run: {command('basebackup', config.name)}",
         )
     if source.slot != config.slot:
         raise TargetError(

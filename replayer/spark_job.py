@@ -75,12 +75,12 @@ class ShardJobs:
 
     def _start(self) -> SparkSession:
         if self._session is None:
-            logger.info("starting Spark", extra={"master": self._config.master})
+            logger.info("starting Spark", extra={"master": self._config.shown_master})
             try:
                 self._session = build_session(self._config, _APP_NAME, daemon=DAEMON)
             except Exception as exc:
                 raise ConfigError(
-                    f"Spark does not start on {self._config.master}",
+                    f"Spark does not start on {self._config.shown_master}",
                     hint="Run pgrepl doctor: it tries Spark and says what is missing.",
                 ) from exc
         return self._session

@@ -22,6 +22,7 @@ from pgrepl.errors import (
 )
 from pgrepl.status.facts import FailureFacts, SourceFacts, TableFacts, TargetFacts
 from pgrepl.status.lag import Positions, measure
+from pgrepl.terminal import command
 from pgrepl.unreadable import named, open_them
 
 __all__ = ["Problem", "SourceStatus", "judge", "judge_unconfigured", "worst_code"]
@@ -107,7 +108,7 @@ def judge_unconfigured(target: TargetFacts, path: Path) -> SourceStatus:
         "not-configured",
         f'{path} does not have it, but its slot "{row.slot}" in database "{row.dbname}" may exist:'
         " nobody reads from it, and the WAL it keeps fills the disk of its server",
-        f"Put [sources.{row.name}] back, or remove it: pgrepl drop {row.name} --dsn DSN",
+        f"Put [sources.{row.name}] back, or remove it: {command('drop', row.name, '--dsn', 'DSN')}",
     )
     return SourceStatus(row.name, "not configured", None, target, measure(None, target), (problem,))
 
@@ -222,7 +223,7 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
             "resync-due",
             f"tables that DDL left different: {_named(due)}{failed}",
             "pgrepl replay copies them again by itself, unless [ddl] resync is off; or do it now:"
-            f" pgrepl resync {config.name} TABLE…",
+            f" {command('resync', config.name)} TABLE…",
         )
     resync = [
         table
@@ -233,7 +234,7 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
         yield _waits(
             "resync",
             f"tables that lost changes: {_named(resync)}",
-            f"Mend the cause, then copy them again: pgrepl resync {config.name} TABLE…",
+            f"Fix the cause, then copy them again: {command('resync', config.name)} TABLE…",
         )
     parked = [table for table in target.tables if table.parked_at is not None]
     if parked:
@@ -247,7 +248,7 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
         yield _waits(
             "pending-ddl",
             f"captured DDL that waits for a person: {target.pending_ddl_count}",
-            f"See it with: pgrepl ddl pending {config.name}",
+            f"See it with: {command('ddl', 'pending', config.name)}",
         )
 
 
@@ -287,8 +288,8 @@ def _waits(kind: str, message: str, hint: str) -> Problem:
 
 
 def _copy_hint(config: SourceConfig) -> str:
-    return f"Run: pgrepl basebackup {config.name}"
+    return f"Run: {command('basebackup', config.name)}"
 
 
 def _again_hint(name: str) -> str:
-    return f"Copy it again: pgrepl basebackup {name} --restart"
+    return f"Copy it again: {command('basebackup', name, '--restart')}"

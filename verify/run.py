@@ -13,8 +13,10 @@ from pgrepl.config import Config, SourceConfig
 from pgrepl.errors import TargetError, UsageError
 from pgrepl.migrations import migrate
 from pgrepl.queries import load_query
+from pgrepl.skipped_code import read_skipped
 from pgrepl.source_state import SourceRow, find_source, read_target_schemas
 from pgrepl.sqlstate import translated
+from pgrepl.terminal import command
 from pgrepl.unreadable import Unreadable, read_unreadable
 from pgrepl.verify.compare import Piece, Sides, VerifyTask
 from pgrepl.verify.job import VerifyWorkers, first_pass, start_verify_workers
@@ -80,7 +82,7 @@ def _checked(source: SourceConfig, row: SourceRow | None) -> SourceRow:
         state = "was never copied" if row is None else f'is in state "{row.state}"'
         raise TargetError(
             f'source "{source.name}" {state}, so there is nothing to compare',
-            hint=f"Run: pgrepl basebackup {source.name}",
+            hint=f"Run: {command('basebackup', source.name)}",
         )
     return row
 
@@ -153,7 +155,10 @@ class _Run:
     def _structure(
         self, here: Details, there: Details
     ) -> tuple[list[StructureDifference], list[SequenceFinding]]:
-        structure = compare_structure(here, there)
+        with translated(self.sides.task.target, "cannot read what was skipped"):
+            skipped = read_skipped(self.sides.target, self.row.source_id)
+        without_index = {(i.schema_name, i.table_name) for i in skipped if i.kind == "index"}
+        structure = compare_structure(here, there, without_index)
         if self.options.tables is not None:
             return structure, []
         names = {schema: schema for schema in self.schemas}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from pgrepl.verify.report import StructureDifference
 from pgrepl.verify.tables import Table
@@ -10,15 +10,25 @@ from pgrepl.verify.tables import Table
 __all__ = ["compare_structure", "compare_tables"]
 
 
+_UNIQUE_KEY = "unique key"
+
+
 def compare_structure(
-    source: Mapping[tuple[str, str], Table], target: Mapping[tuple[str, str], Table]
+    source: Mapping[tuple[str, str], Table],
+    target: Mapping[tuple[str, str], Table],
+    without_index: Collection[tuple[str, str]] = (),
 ) -> list[StructureDifference]:
-    """Compare tables with their copies, both by the names that they have on the source."""
+    """Compare tables with their copies, both by the names that they have on the source.
+
+    ``without_index``: those that lack an index on the target because it calls the source's code.
+    """
     found = []
     for key in sorted(source.keys() | target.keys()):
         here, copy = source.get(key), target.get(key)
         if here is not None and copy is not None:
-            found += list(compare_tables(".".join(key), here, copy))
+            differences = compare_tables(".".join(key), here, copy)
+            is_known = key in without_index
+            found += [d for d in differences if not (is_known and d.what == _UNIQUE_KEY)]
         else:
             found.append(
                 StructureDifference(
@@ -50,7 +60,9 @@ def compare_tables(name: str, source: Table, target: Table) -> Iterator[Structur
             ("not null", _word(one.is_not_null), _word(other.is_not_null)),
             ("generated", _word(one.is_generated), _word(other.is_generated)),
         ):
-            if mine != copied:
+            # A plain column that holds the values of a generated one is compared by its rows.
+            is_plain_copy = what == "generated" and one.is_generated
+            if mine != copied and not is_plain_copy:
                 yield StructureDifference(
                     table=name, what=f"{what} of column {column}", source=mine, target=copied
                 )
@@ -63,7 +75,7 @@ def compare_tables(name: str, source: Table, target: Table) -> Iterator[Structur
         )
     # More keys on the target are its owner's business; replay would fail on one that does not hold.
     for key in sorted(set(source.keys) - set(target.keys) - {source.primary_key or ()}):
-        yield StructureDifference(table=name, what="unique key", source=_listed(key), target=None)
+        yield StructureDifference(table=name, what=_UNIQUE_KEY, source=_listed(key), target=None)
 
 
 def _word(is_so: bool) -> str:  # noqa: FBT001  a word for a flag

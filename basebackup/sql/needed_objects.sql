@@ -2,13 +2,18 @@
 -- constraints, indexes and queries depend on. Foreign keys count for nothing here.
 --
 -- is_evaluated: whether it is needed by more than defaults of columns, which a copy never computes.
+-- is_required: whether nothing can be made without it; without the source's code, expressions can.
 with recursive
-needed (classid, objid, is_evaluated) as (
-    select 'pg_class'::regclass::oid, t.oid, true
+needed (classid, objid, is_evaluated, is_required) as (
+    select 'pg_class'::regclass::oid, t.oid, true, true
       from unnest(%(tables)s::oid[]) as t (oid)
      union
     -- what hangs on a table: defaults, constraints, indexes, sequences of its columns
-    select d.classid, d.objid, coalesce(a.attgenerated <> '', true)
+    select d.classid, d.objid, coalesce(a.attgenerated <> '', true),
+           %(with_code)s
+           or exists (select from pg_class x
+                       where d.classid = 'pg_class'::regclass and x.oid = d.objid
+                         and x.relkind = 'S')
       from unnest(%(tables)s::oid[]) as t (oid)
       join pg_depend d on d.refclassid = 'pg_class'::regclass and d.refobjid = t.oid
       left join pg_constraint c on d.classid = 'pg_constraint'::regclass and c.oid = d.objid
@@ -22,7 +27,7 @@ needed (classid, objid, is_evaluated) as (
         or d.classid = 'pg_rewrite'::regclass and d.deptype = 'i'
            and exists (select from pg_rewrite q where q.oid = d.objid and q.rulename = '_RETURN')
      union
-    select x.classid, x.objid, n.is_evaluated
+    select x.classid, x.objid, n.is_evaluated, n.is_required
       from needed n
      cross join lateral (
            -- what those need in turn
@@ -57,9 +62,16 @@ needed (classid, objid, is_evaluated) as (
             where n.classid = 'pg_type'::regclass and y.oid = n.objid and y.typrelid <> 0) x
      where not exists (select from pg_depend e
                         where e.classid = n.classid and e.objid = n.objid and e.deptype = 'e')
+       and (%(with_code)s
+            or x.classid not in ('pg_proc'::regclass, 'pg_operator'::regclass,
+                                 'pg_opclass'::regclass, 'pg_opfamily'::regclass,
+                                 'pg_amop'::regclass, 'pg_amproc'::regclass, 'pg_am'::regclass,
+                                 'pg_language'::regclass, 'pg_cast'::regclass,
+                                 'pg_ts_parser'::regclass, 'pg_ts_template'::regclass))
 ),
-object (classid, objid, is_evaluated) as (
-    select classid, objid, bool_or(is_evaluated) from needed group by classid, objid
+object (classid, objid, is_evaluated, is_required) as (
+    select classid, objid, bool_or(is_evaluated), bool_or(is_required)
+      from needed group by classid, objid
 )
 select o.classid::regclass::text                                as catalog,
        o.objid::bigint                                          as oid,
@@ -79,7 +91,8 @@ select o.classid::regclass::text                                as catalog,
           from pg_depend e
           join pg_extension x on x.oid = e.refobjid
          where e.classid = o.classid and e.objid = o.objid and e.deptype = 'e'
-           and e.refclassid = 'pg_extension'::regclass)         as extension
+           and e.refclassid = 'pg_extension'::regclass)         as extension,
+       o.is_required                                            as is_required
   from object o
  cross join lateral pg_identify_object(o.classid, o.objid, 0) i
   left join pg_proc p on o.classid = 'pg_proc'::regclass and p.oid = o.objid

@@ -13,27 +13,13 @@ select c.oid::bigint                            as oid,
               where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
                 and a.attgenerated = ''
               order by a.attnum)                as columns,
+       array(select a.attname::text from pg_attribute a
+              where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+              order by a.attnum)                as all_columns,
        -- whether COPY's binary format says the same on every server: it holds no text that settings
        -- shape, and no OID that is another one elsewhere. Enums travel by their labels.
-       (select coalesce(bool_and(
-                   b.typtype = 'e' and b.typcategory = 'E'
-                or coalesce(e.typname, b.typname) = any (%(plain_types)s::text[])
-                   and coalesce(e.typnamespace, b.typnamespace) = 'pg_catalog'::regnamespace), false)
-          from pg_attribute a
-          join pg_type t on t.oid = a.atttypid
-          -- the type below a domain, however deep, and the elements of an array
-          cross join lateral (
-               with recursive base (oid, typtype, typbasetype) as (
-                   select t.oid, t.typtype, t.typbasetype
-                    union all
-                   select n.oid, n.typtype, n.typbasetype
-                     from base join pg_type n on n.oid = base.typbasetype
-                    where base.typtype = 'd')
-               select base.oid from base where base.typtype <> 'd') r
-          join pg_type b on b.oid = r.oid
-          left join pg_type e on e.oid = b.typelem and b.typcategory = 'A'
-         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-           and a.attgenerated = '')             as is_plain,
+       p.is_plain,
+       p.is_all_plain,
        -- differs when a column came, went, or changed its name, its type or what computes it
        (select md5(coalesce(string_agg(
                    concat_ws('/', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
@@ -48,6 +34,28 @@ select c.oid::bigint                            as oid,
   join pg_namespace n on n.oid = c.relnamespace
   left join pg_class rc on rc.oid = pg_partition_root(c.oid)
   left join pg_namespace rn on rn.oid = rc.relnamespace
+ cross join lateral (
+       select coalesce(bool_and(k.is_plain) filter (where k.attgenerated = ''), false) as is_plain,
+              coalesce(bool_and(k.is_plain), false) as is_all_plain
+         from (select a.attgenerated,
+                      b.typtype = 'e' and b.typcategory = 'E'
+                      or coalesce(e.typname, b.typname) = any (%(plain_types)s::text[])
+                         and coalesce(e.typnamespace, b.typnamespace) = 'pg_catalog'::regnamespace
+                         as is_plain
+                 from pg_attribute a
+                 join pg_type t on t.oid = a.atttypid
+                 -- the type below a domain, however deep, and the elements of an array
+                 cross join lateral (
+                      with recursive base (oid, typtype, typbasetype) as (
+                          select t.oid, t.typtype, t.typbasetype
+                           union all
+                          select n.oid, n.typtype, n.typbasetype
+                            from base join pg_type n on n.oid = base.typbasetype
+                           where base.typtype = 'd')
+                      select base.oid from base where base.typtype <> 'd') r
+                 join pg_type b on b.oid = r.oid
+                 left join pg_type e on e.oid = b.typelem and b.typcategory = 'A'
+                where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) k) p
  where c.relkind in ('r', 'p')
    and c.relpersistence <> 't'
    and n.nspname !~ '^pg_'

@@ -13,6 +13,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.catalog import SourceFacts
 from pgrepl.receiver.spool_session import Progress
 from pgrepl.source_state import SourceRow
+from pgrepl.terminal import command
 
 __all__ = ["Identity", "check_confirmed", "check_start"]
 
@@ -120,4 +121,4 @@ def _check_target(row: SourceRow, origin: Lsn | None, progress: Progress | None)
 
 
 def _again(row: SourceRow) -> str:
-    return f"Copy it again: pgrepl basebackup {row.name} --restart."
+    return f"Copy it again: {command('basebackup', row.name, '--restart')}."

@@ -47,7 +47,9 @@ def test_workers_that_run_another_python_are_found_out(tmp_path, monkeypatch):
 
 def test_secret_settings_reach_spark_but_not_the_list_of_processes():
     secret = "s3cr3t \\ : =ü"
-    probe = SparkProbe(SparkConfig(conf={"spark.some.password": secret}))
+    url = "https://ada:s3cr3t@proxy:8080"
+    conf = {"spark.some.password": secret, "spark.some.proxy": url}
+    probe = SparkProbe(SparkConfig(conf=conf))
     seen: set[str] = set()
     outcome: list[Finding] = []
     waiting = threading.Thread(target=lambda: outcome.append(probe.finding()))

@@ -10,6 +10,7 @@ import pytest
 
 from pgrepl.doctor import Status
 from pgrepl.doctor.machine import SparkProbe
+from pgrepl.doctor.spark_checks import check_closed
 from tests.support.program import run_pgrepl, write_config
 from tests.support.replaying import checksums
 from tests.support.spark_cluster import SparkCluster, bare_python
@@ -71,5 +72,8 @@ def test_source_is_copied_by_executors_of_a_cluster(cluster, source, target, tmp
 
 
 def test_doctor_sees_that_the_executors_have_what_they_need(cluster):
-    finding = SparkProbe(cluster.config).finding()
+    probe = SparkProbe(cluster.config)
+    finding = probe.finding()
     assert finding.status is Status.OK, finding.message
+    closed = check_closed(cluster.config, probe.settings, is_tried=True)
+    assert [finding.status for finding in closed] == [Status.OK, Status.OK]

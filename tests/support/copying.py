@@ -35,7 +35,12 @@ class Recorder:
         self.shown.append(tables)
 
 
-def make_config(target: Database, *sources: Database, schema: str = "{db}_{schema}") -> Config:
+def make_config(
+    target: Database,
+    *sources: Database,
+    schema: str = "{db}_{schema}",
+    trust_code: bool = False,
+) -> Config:
     return Config(
         path=Path("pgrepl.toml"),
         target=TargetConfig(dsn=Dsn(target.dsn())),
@@ -48,6 +53,7 @@ def make_config(target: Database, *sources: Database, schema: str = "{db}_{schem
                 slot=slot_of(source),
                 schema=SchemaTemplate(schema),
                 selection=TableSelection.of(["*.*"]),
+                trust_code=trust_code,
             )
             for source in sources
         },
@@ -59,9 +65,14 @@ def slot_of(source: Database) -> str:
 
 
 def copy(
-    target: Database, source: Database, watcher: Recorder | None = None, **options: Any
+    target: Database,
+    source: Database,
+    watcher: Recorder | None = None,
+    *,
+    trust_code: bool = False,
+    **options: Any,
 ) -> CopyReport:
-    config = make_config(target, source)
+    config = make_config(target, source, trust_code=trust_code)
     return copy_source(
         config,
         config.sources[source.name],

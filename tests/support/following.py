@@ -51,6 +51,7 @@ class Following:
     tables: Sequence[str] = ("*.*",)
     exclude: Sequence[str] = ()
     include: Sequence[str] = ()
+    trust_code: bool = False
     #: The role that applies; it is no superuser.
     target_role: str | None = None
     name: str = NAME
@@ -76,6 +77,7 @@ class Following:
             slot=self.slot,
             schema=SchemaTemplate(self.prefix + "{schema}"),
             selection=TableSelection.of(self.tables, self.exclude),
+            trust_code=self.trust_code,
         )
         return Config(
             path=Path("pgrepl.toml"),

@@ -67,7 +67,13 @@ def _apply(connection: psycopg.Connection, change: dict[str, Any], schemas: dict
         done = connection.execute(SQL("delete from only {} where {}").format(table, where))
         assert done.rowcount == 1, (change["action"], change["table"], done.rowcount)
     if change["action"] != "D":
-        columns = change["columns"]
+        generated = connection.execute(
+            "select attname::text from pg_attribute a join pg_class c on c.oid = attrelid"
+            " join pg_namespace n on n.oid = relnamespace"
+            " where attgenerated <> '' and nspname = %s and relname = %s",
+            (schemas[change["schema"]], change["table"]),
+        ).fetchall()
+        columns = [column for column in change["columns"] if (column["name"],) not in generated]
         connection.execute(
             SQL("insert into {} ({}) overriding system value values ({})").format(
                 table,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,15 @@ class SparkCluster:
         self.python = python if python is not None else Path(sys.executable)
         self._folder = Path(tempfile.mkdtemp(prefix=f"pgrepl-spark-{os.getpid()}-"))
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._security = {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": secrets.token_hex(32),
+            "spark.network.crypto.enabled": "true",
+        }
+        # By a file in a folder of our own: everybody can see arguments.
+        self._properties = self._folder / "security.properties"
+        lines = [f"{key}={value}\n" for key, value in self._security.items()]
+        self._properties.write_text("".join(lines))
         try:
             master = self._start("master", "master.Master")
             self.master = wait_until(
@@ -82,6 +92,7 @@ class SparkCluster:
             "spark.executor.memory": "512m",
             "spark.executor.extraJavaOptions": _JAVA,
             "spark.pyspark.python": str(self.python),
+            **self._security,
         }
 
     @property
@@ -124,6 +135,7 @@ class SparkCluster:
                     str(_HOME / "bin" / "spark-class"),
                     f"{_DEPLOY}.{program}",
                     *("--host", _HOST, "--port", "0", "--webui-port", "0"),
+                    *("--properties-file", str(self._properties)),
                     *arguments,
                 ],
                 stdin=subprocess.DEVNULL,

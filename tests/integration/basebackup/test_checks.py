@@ -29,7 +29,7 @@ insert into app.parted select generate_series(1, 10);
 
 def test_check_that_looks_into_another_table_holds_after_the_data(source, target):
     source.execute(TABLES)
-    copy(target, source, jobs=1)
+    copy(target, source, jobs=1, trust_code=True)
     prefix = f"{source.name}_"
     assert structure(target, ["app"], prefix) == structure(source, ["app"])
     assert checksums(target, f"{prefix}app") == checksums(source, "app")

@@ -64,7 +64,7 @@ def views_of(database, prefix=""):
 
 def test_views_come_along_in_the_order_of_their_dependencies(source, target):
     source.execute(OBJECTS + MORE)
-    report = copy(target, source, with_views=True, with_all_indexes=True)
+    report = copy(target, source, with_views=True, with_all_indexes=True, trust_code=True)
     prefix = f"{source.name}_"
     assert views_of(target, prefix) == views_of(source)
     rows = 'select * from {}"Odd.One"."a View" order by 1'
@@ -78,7 +78,7 @@ def test_views_come_along_in_the_order_of_their_dependencies(source, target):
 def test_views_on_what_is_not_copied_are_named(source, target):
     source.execute(OBJECTS + MORE)
     chosen = TableSelection.of(["*.*"], ["app.hidden"])
-    report = copy(target, source, with_views=True, tables=chosen)
+    report = copy(target, source, with_views=True, tables=chosen, trust_code=True)
     left_out = {(item.kind, item.name): item.reason for item in report.left_out}
     assert left_out["view", "reports.on_hidden"] == "app.hidden is not replicated"
     assert left_out["view", "reports.on_on_hidden"] == "reports.on_hidden is not replicated"
@@ -97,6 +97,13 @@ def test_views_are_left_out_and_named_unless_asked_for(source, target, tmp_path)
     assert "left out: view reports.z_base: only tables are replicated; --views makes it" in (
         plan.stdout
     )
+    plan = run_pgrepl("basebackup", source.name, "--config", config, "--dry-run", "--views")
+    assert (
+        'left out: view reports.z_base: function "size_of" is neither PostgreSQL\'s own'
+        in plan.stdout
+    )
+    with config.open("a", encoding="utf-8") as file:
+        file.write("trust_code = true\n")
     plan = run_pgrepl("basebackup", source.name, "--config", config, "--dry-run", "--views")
     assert "view reports.z_base" not in plan.stdout
     assert "then: refresh materialized view" in plan.stdout

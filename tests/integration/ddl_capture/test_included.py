@@ -87,7 +87,7 @@ def test_views_follow(follow):
 
 
 def test_functions_and_procedures_follow(follow):
-    following = follow(include=["functions"])
+    following = follow(include=["functions"], trust_code=True)
     following.run(SETUP)
     follow_each(
         following,
@@ -110,7 +110,7 @@ def test_functions_and_procedures_follow(follow):
 
 
 def test_triggers_follow_and_do_not_fire_in_replay(follow):
-    following = follow(include=["functions", "triggers"])
+    following = follow(include=["functions", "triggers"], trust_code=True)
     following.run(
         SETUP,
         "create function app.t() returns trigger language plpgsql as"
@@ -134,7 +134,7 @@ def test_triggers_follow_and_do_not_fire_in_replay(follow):
 
 
 def test_policies_follow(follow):
-    following = follow(include=["policies"])
+    following = follow(include=["policies"], trust_code=True)
     following.run(SETUP)
     follow_each(
         following,

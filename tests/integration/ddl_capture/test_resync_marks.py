@@ -22,7 +22,14 @@ TABLE = (
         "alter table app.a add c int generated always as identity",
         "set timezone = 'Europe/Berlin'; alter table app.a alter at type timestamp",
         "alter table app.a alter at type text",
-        "alter table app.a alter n type timestamptz using to_timestamp(n)",
+        "alter table app.a alter n type timestamptz using to_timestamp(n) + interval '1 day'",
+        "alter table app.a alter s type text using s || at",
+        "alter table app.a add c text default ('now'::text)::timestamptz",
+        "create domain app.d as double precision default random(); alter table app.a add c app.d",
+        (
+            "create domain app.d as uuid default gen_random_uuid(); create domain app.e as app.d;"
+            " alter table app.a add c app.e"
+        ),
     ],
 )
 def test_values_that_only_the_source_knows_mark_the_table(follow, ddl):
@@ -40,6 +47,8 @@ def test_values_that_only_the_source_knows_mark_the_table(follow, ddl):
         "alter table app.a add c text default upper('x')",
         "alter table app.a alter n type bigint",
         "alter table app.a alter s type int using s::int + 1",
+        "alter table app.a alter n type timestamptz using to_timestamp(n)",
+        "create domain app.d as int default 5 check (value > 0); alter table app.a add c app.d",
         "alter table app.a alter at set default now()",
         "create table app.b (id serial primary key, c date default now())",
         "create table app.b (id int primary key); alter table app.b add c serial",

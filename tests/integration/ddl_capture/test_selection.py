@@ -175,7 +175,7 @@ def test_other_kinds_come_only_when_they_are_included(follow, kind, ddl, count):
 @pytest.mark.parametrize("is_included", [False, True])
 def test_included_kinds_arrive(follow, is_included):
     kinds = ("views", "functions", "triggers", "grants", "policies")
-    following = follow(include=kinds if is_included else ())
+    following = follow(include=kinds if is_included else (), trust_code=is_included)
     following.run(
         "create schema app",
         table("app.a"),

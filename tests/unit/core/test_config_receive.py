@@ -51,6 +51,13 @@ def test_size_is_a_text(load):
         load("max_spool = 5")
 
 
+def test_code_of_a_source_is_trusted_only_when_its_section_says_so(load):
+    assert load("").trust_code is False
+    assert load("trust_code = true").trust_code is True
+    with pytest.raises(ConfigError, match=r"trust_code: must be true or false"):
+        load('trust_code = "yes"')
+
+
 def test_source_is_a_postgresql_server_that_is_decoded_by_wal2json(load):
     source = load("")
     assert (source.kind, source.plugin) == ("postgres", "wal2json")

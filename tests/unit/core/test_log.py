@@ -60,3 +60,24 @@ def test_traceback_stays_inside_the_json_line(logged):
     line = logged("json", fail)
     assert "ValueError" in json.loads(line)["traceback"]
     assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_names_cannot_write_to_the_terminal(logged, log_format):
+    name = "a\x1b[2J\nb\x9b"
+
+    def write(log):
+        try:
+            raise ValueError(name)  # noqa: TRY301
+        except ValueError:
+            log.exception("table %s", name, extra={"table": name, "short": "\x1b"})
+
+    text = logged(log_format, write)
+    assert all(line.isprintable() for line in text.split("\n"))
+    if log_format == "json":
+        entry = json.loads(text)
+        assert (entry["event"], entry["table"], entry["short"]) == (f"table {name}", name, "\x1b")
+    else:
+        # A line break in a name begins no line that looks like one of ours.
+        assert text.startswith(text.split(" ")[0])
+        assert r"table a\x1b[2J\nb\x9b " in text.split("\n")[0]

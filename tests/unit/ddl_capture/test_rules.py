@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl.config import CODE_KINDS
 from pgrepl.ddl_capture.naming import ConfinedMap
-from pgrepl.ddl_capture.rules import RefusedError, left_out, refine
+from pgrepl.ddl_capture.rules import Included, RefusedError, left_out, refine
 from pgrepl.remap import RemapError, remap
 from pgrepl.syntax import parse, to_sql
 
 EVERYTHING = ("views", "functions", "triggers", "grants", "policies")
 
 
-def judged(sql: str, include=EVERYTHING) -> str:
+def judged(sql: str, kinds=EVERYTHING, *, is_code_trusted: bool = True) -> str:
     (tree,) = parse(sql)
+    include = Included(kinds, is_code_trusted=is_code_trusted)
     reason = left_out(tree, include) or refine(tree, include)
     return f"left out: {reason}" if reason else to_sql(tree)
 
@@ -129,6 +131,8 @@ def test_what_a_copy_has_not_is_left_out(sql):
 def test_kind_is_applied_when_it_is_included(kind, sql):
     assert judged(sql, ()).startswith("left out: ")
     assert not judged(sql, (kind,)).startswith("left out: ")
+    is_left_out = judged(sql, (kind,), is_code_trusted=False).startswith("left out: ")
+    assert is_left_out == (kind in CODE_KINDS)
 
 
 NAMES = ConfinedMap({"app": "t_app"}, {("public", "citext"): "ext"})

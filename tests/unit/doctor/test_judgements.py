@@ -7,15 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from pgrepl.config import SourceConfig
 from pgrepl.doctor.code_checks import check_source_code
 from pgrepl.doctor.finding import Area, Examination, Finding, Status, exit_code
 from pgrepl.doctor.machine import ClockReading, check_clocks
 from pgrepl.doctor.plugin_checks import check_plugin, check_plugin_allowed, check_special_floats
 from pgrepl.doctor.plugin_probe import PluginState, Probe
-from pgrepl.doctor.source_checks import check_slot, check_version
+from pgrepl.doctor.source_checks import check_slot, check_trust_code, check_version
 from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot
 from pgrepl.doctor.target_checks import check_lz4
 from pgrepl.doctor.target_facts import SourceCode, TargetFacts, TargetServer
+from pgrepl.dsn import Dsn
+from pgrepl.naming import SchemaTemplate, TableSelection
 from pgrepl.ownership import OwnerRole
 
 SERVER = SourceServer(
@@ -99,6 +102,24 @@ def test_slot_about_to_be_lost_fails():
     slot = SourceSlot("wal2json", "shop", is_active=False, wal_status="unreserved", held_bytes=1)
     finding = check_slot("pgrepl_shop", SERVER, slot)
     assert (finding.status, "about to be lost" in finding.message) == (Status.FAILURE, True)
+
+
+def test_source_whose_code_is_trusted_is_a_warning_that_says_what_that_means():
+    source = SourceConfig(
+        name="shop",
+        dsn=Dsn("dbname=shop"),
+        slot="pgrepl_shop",
+        schema=SchemaTemplate("{db}_{schema}"),
+        selection=TableSelection.of(["*.*"]),
+    )
+    assert check_trust_code(source).status is Status.OK
+    assert check_trust_code(source, ["views", "grants"]).status is Status.OK
+    finding = check_trust_code(source, ["functions", "views"])
+    assert finding.status is Status.WARNING
+    assert "names functions, and trust_code is false" in finding.message
+    finding = check_trust_code(dataclasses.replace(source, trust_code=True))
+    assert finding.status is Status.WARNING
+    assert "can run any SQL on the target" in finding.message
 
 
 def test_server_without_lz4_fails():

@@ -1,0 +1,78 @@
+r"""Texts as a terminal may have them, and commands as a shell takes them.
+
+A name of a table is whatever its owner wrote: escape sequences, line breaks, ``$(rm -r ~)``. What
+people read goes through ``printable``, what machines read through ``json_text``, and a command that
+is offered to be copied is made by ``command``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+__all__ = ["command", "json_text", "printable", "shell_word"]
+
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "'": r"\'", "\\": r"\\"}
+# JSON writes characters from here on in two halves.
+_ASTRAL = 0x10000
+# A line of a document; its texts have no ends of lines but escaped ones.
+_LINES = re.compile(r"[^\n]+")
+
+
+def printable(text: str) -> str:
+    r"""Keep a text on its line, and a terminal in its senses, whatever names are in the text.
+
+    >>> print(printable("a\x1b[2Jb\n"))
+    a\x1b[2Jb\n
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401  what JSON can hold
+    r"""Return JSON with every character escaped that is none to see; it reads as the same values.
+
+    >>> print(json_text("\x9b2J é"))
+    "\u009b2J é"
+    """
+    text = json.dumps(value, indent=indent, default=str, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return _LINES.sub(lambda line: "".join(map(_json_character, line[0])), text)
+
+
+def shell_word(word: str) -> str:
+    r"""Quote a word for a shell; one that no terminal could show, as bash and zsh write it.
+
+    >>> print(shell_word("$(touch x)"), shell_word("a\nb"))
+    '$(touch x)' $'a\nb'
+    """
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(_shell_character(c) for c in word) + "'"
+
+
+def command(*words: str) -> str:
+    """Return a command of pgrepl that can be copied into a shell.
+
+    >>> command("resync", "shop", "public.odd Table")
+    "pgrepl resync shop 'public.odd Table'"
+    """
+    return " ".join(("pgrepl", *map(shell_word, words)))
+
+
+def _json_character(c: str) -> str:
+    if c.isprintable():
+        return c
+    # Not by json itself, which would leave DEL as it is.
+    return f"\\u{ord(c):04x}" if ord(c) < _ASTRAL else json.dumps(c)[1:-1]
+
+
+def _shell_character(c: str) -> str:
+    if c in _SHORT:
+        return _SHORT[c]
+    # By bytes: how far a shell reads a number depends on what follows, but not in octal.
+    return c if c.isprintable() else "".join(f"\\{b:03o}" for b in c.encode(errors="replace"))
