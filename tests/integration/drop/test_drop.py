@@ -291,7 +291,7 @@ def test_killed_in_the_middle_the_next_run_finishes(source, target, tmp_path, pl
         (problem,) = shown["sources"][0]["problems"]
         assert (problem["kind"], problem["hint"]) == (
             "drop-failed",
-            f"Run pgrepl drop {source.name} again.",
+            f"Run it again: pgrepl drop {source.name}",
         )
     done = run_pgrepl(*command)
     assert done.returncode == 0, done.stderr
