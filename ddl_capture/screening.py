@@ -25,7 +25,16 @@ from pgrepl.ddl_capture.workspace import Workspace
 from pgrepl.remap import RemapError, remap
 from pgrepl.skipped_code import SkippedCode, record_skipped
 from pgrepl.source_code import ALLOWED, Verdict, has_computed_sequence, is_constant
-from pgrepl.syntax import Tree, parse, print_expression, print_type, quoted_names, to_sql, walk
+from pgrepl.syntax import (
+    Tree,
+    parse,
+    parse_one,
+    print_expression,
+    print_type,
+    quoted_names,
+    to_sql,
+    walk,
+)
 
 __all__ = ["Screened", "Screening"]
 
@@ -340,7 +349,7 @@ class Screening:
         # A conversion sees the columns as they were.
         reported = None if place.kind == "conversion" else self._reported(place.table)
         for column in (reported or {}).get("columns") or ():
-            (tree,) = parse(f"select null::{column['type']}")
+            tree = parse_one(f"select null::{column['type']}")
             try:
                 sql = remap(tree, self.target.names).sql
             except RemapError:
