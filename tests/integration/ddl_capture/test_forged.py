@@ -42,3 +42,21 @@ def test_structure_that_the_source_reports_is_no_statement_to_run(spied, functio
         spied.run("alter table un.z set schema app")
     assert not spied.target.value("select is_called from spy.ran")
     assert len(spied.pending()) == 1
+
+
+def test_view_that_a_schema_is_made_with_is_judged_like_any_other(spied):
+    spied.source.execute("create extension xml2")
+    spied.target.execute("create extension xml2", "create table spy.secrets (id int, doc text)")
+    spied.run(
+        "create schema s create view v as select * from"
+        " public.xpath_table('id', 'doc', 'spy.secrets', '/', 'true') as t (id int, doc text)"
+        " create table t (id int primary key)"
+        " create view w as select 1 as one"
+    )
+    assert spied.target.rows(
+        "select relname::text from pg_class where relnamespace = 'tgt_s'::regnamespace"
+        " and relkind in ('r', 'v') order by 1"
+    ) == [("t",), ("w",)]
+    assert ("view", "v") in spied.target.rows(
+        "select kind, table_name::text from replication.skipped_code where schema_name = 's'"
+    )
