@@ -14,7 +14,7 @@ from pgrepl.basebackup.subject import statement_of, statistics_of
 from pgrepl.naming import shown_name
 from pgrepl.remap_nodes import texts
 from pgrepl.source_code import CATALOG, is_constant
-from pgrepl.syntax import Tree, parse, to_sql
+from pgrepl.syntax import SqlSyntaxError, Tree, parse, to_sql
 
 __all__ = ["Element", "Key", "shown_expression", "sort_out"]
 
@@ -55,9 +55,12 @@ class Element:
         return self.kind, self.schema, self.table, self.name
 
     @property
-    def definition(self) -> str:
-        """Its text, with the source's names."""
-        return ", ".join(map(_shown, self.trees))
+    def definition(self) -> str | None:
+        """Its text, with the source's names; None: it cannot be printed."""
+        try:
+            return ", ".join(map(_shown, self.trees))
+        except SqlSyntaxError:
+            return None
 
 
 Keep = Callable[[Element], bool]

@@ -19,7 +19,7 @@ from pgrepl.dsn import Endpoint
 from pgrepl.errors import ConfigError, SourceError, TargetError
 from pgrepl.naming import NameClashError, assign_target_schemas
 from pgrepl.postgres import Connection
-from pgrepl.remap import SchemaMap
+from pgrepl.remap import ConfinedMap, SchemaMap
 from pgrepl.sqlstate import translated
 
 __all__ = [
@@ -164,7 +164,9 @@ def plan_schema(
         lock_timeout_s=options.lock_timeout_s,
     )
     members = objects.member_schemas(target.extensions)
-    names = SchemaMap(preparation.schemas, members)
+    # What a dump prints is the source's word: without its code no name leads to another's schema.
+    kind = SchemaMap if source.trust_code else ConfinedMap
+    names = kind(preparation.schemas, members)
     try:
         if source.trust_code:
             reduced = Reduced(dump, objects)

@@ -19,13 +19,14 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.basebackup.dump import Dump
 from pgrepl.basebackup.elements import Element, Key, sort_out
 from pgrepl.basebackup.objects import SourceObjects
+from pgrepl.basebackup.schema_errors import SchemaError
 from pgrepl.basebackup.subject import Subject, statement_of, subject_of
 from pgrepl.code_probe import CodeJudge, Probe, read_domain, read_place
 from pgrepl.postgres import Connection
-from pgrepl.remap import RemapError, SchemaMap, remap
+from pgrepl.remap import ConfinedMap, RemapError, remap
 from pgrepl.remap_nodes import texts
 from pgrepl.source_code import CATALOG, Name, NameKind, Verdict, foreign, names_used
-from pgrepl.syntax import SqlSyntaxError, Tree, parse, walk
+from pgrepl.syntax import SqlSyntaxError, Tree, parse, parse_one, walk
 
 __all__ = ["judge_dump"]
 
@@ -64,7 +65,7 @@ def judge_dump(
         schema: f"pgrepl_rehearsal_{number:05}"
         for number, schema in enumerate(sorted(objects.schemas), 1)
     }
-    rehearsal = _Rehearsal(target, objects, SchemaMap(schemas, members))
+    rehearsal = _Rehearsal(target, objects, ConfinedMap(schemas, members))
     with target.transaction(force_rollback=True):
         rehearsal.run(dump, candidates)
     logger.debug("expressions judged: %d, refused: %d", len(candidates), len(rehearsal.refused))
@@ -99,7 +100,7 @@ def _candidates(dump: Dump, objects: SourceObjects) -> Iterator[Element]:
 class _Rehearsal:
     target: Connection
     objects: SourceObjects
-    names: SchemaMap
+    names: ConfinedMap
     refused: dict[Key, str] = field(default_factory=dict)
 
     def run(self, dump: Dump, candidates: Sequence[Element]) -> None:
@@ -179,7 +180,13 @@ class _Rehearsal:
             raise AssertionError(message)
         if bare.HasField("create_stmt"):
             bare.create_stmt.ClearField("partspec")
-        return remap(bare, self.names).sql.encode()
+        try:
+            return remap(bare, self.names).sql.encode()
+        except RemapError as exc:
+            kind, _ = statement_of(tree)
+            raise SchemaError(
+                f"the {kind} of {subject_of(tree)} cannot be remapped: {exc}"
+            ) from exc
 
     # --- judging ------------------------------------------------------------------------------
 
@@ -212,10 +219,10 @@ class _Rehearsal:
         if verdict.is_allowed:
             try:
                 sql = remap(tree, self.names).sql
-            except RemapError as exc:
+                verdict = judge.view(parse_one(sql))
+            except (RemapError, SqlSyntaxError) as exc:
                 verdict = Verdict(str(exc))
             else:
-                verdict = judge.view(parse(sql)[0])
                 if verdict.is_allowed:
                     # Others may stand on it.
                     self.target.execute(sql.encode())
@@ -289,7 +296,7 @@ def _is_needed(subject: Subject, needed: set[Subject]) -> bool:
 
 def _is_primary_key(tree: Tree) -> bool:
     kind, statement = statement_of(tree)
-    if kind != "AlterTableStmt":
+    if kind != "AlterTableStmt" or len(statement.cmds) != 1:
         return False
     command = statement.cmds[0].alter_table_cmd
     definition = getattr(command, "def")

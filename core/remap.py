@@ -30,9 +30,10 @@ from pgrepl.syntax import (
     walk,
 )
 
-__all__ = ["RemapError", "Remapped", "SchemaMap", "remap"]
+__all__ = ["ConfinedMap", "RemapError", "Remapped", "SchemaMap", "remap"]
 
 _SEQUENCE_FUNCTIONS = frozenset({"nextval", "currval", "setval"})
+_PUBLIC_CATALOGS = frozenset({"pg_catalog", "information_schema"})
 _SQL_LANGUAGE = "sql"
 _BINARY_LANGUAGES = frozenset({"c", "internal"})
 
@@ -67,6 +68,34 @@ class SchemaMap:
             path.append(self.target_schema(schema))
             path += [home for (place, _), home in self.members.items() if place == schema]
         return list(dict.fromkeys(path))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfinedMap(SchemaMap):
+    """A map out of which no name leads: what is not the source's own is an error."""
+
+    def target_schema(self, schema: str, name: str | None = None) -> str:
+        """Return where an object of this schema is on the target.
+
+        Raises
+        ------
+        RemapError
+            when the schema is not one of the source's replicated ones.
+
+        """
+        if name is not None and (schema, name) in self.members:
+            return self.members[schema, name]
+        if schema in self.schemas:
+            return self.schemas[schema]
+        if schema in _PUBLIC_CATALOGS:
+            return schema
+        raise RemapError(f'it names schema "{schema}", which is not replicated')
+
+    def must_change(self, schema: str, name: str) -> bool:
+        """Whether this name, found on the target's side, still is the source's."""
+        if schema not in self.schemas:
+            return False
+        return self.target_schema(schema, name) != schema and schema not in self.schemas.values()
 
 
 @dataclass(frozen=True, slots=True)

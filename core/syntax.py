@@ -18,6 +18,7 @@ __all__ = [
     "is_same",
     "names_in",
     "parse",
+    "parse_one",
     "print_expression",
     "print_type",
     "quoted_constant",
@@ -55,6 +56,15 @@ def parse(sql: str) -> list[Tree]:
         return [raw.stmt for raw in postgast.parse(sql).stmts]
     except postgast.PgQueryError as exc:
         raise SqlSyntaxError(str(exc)) from exc
+
+
+def parse_one(sql: str) -> Tree:
+    """Return the statement that a text is; one that is several, or none, is an error."""
+    statements = parse(sql)
+    if len(statements) != 1:
+        message = "the text is not one statement"
+        raise SqlSyntaxError(message)
+    return statements[0]
 
 
 def to_sql(statement: Tree) -> str:

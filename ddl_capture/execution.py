@@ -9,18 +9,18 @@ from functools import partial
 import psycopg
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.adapt import has_cascade
+from pgrepl.ddl_capture.adapt import check_bounds, has_cascade
 from pgrepl.ddl_capture.event import Rewrite
 from pgrepl.ddl_capture.expressions import called_functions, check_functions, reachable
 from pgrepl.ddl_capture.forgiving import FORGIVEN, is_forgiving
 from pgrepl.ddl_capture.resync import reason_to_resync
-from pgrepl.ddl_capture.rules import Included, RefusedError
+from pgrepl.ddl_capture.rules import Included, RefusedError, left_out, refine
 from pgrepl.ddl_capture.screening import Screened, Screening
 from pgrepl.ddl_capture.structure import TableName
 from pgrepl.ddl_capture.tags import statement_of
 from pgrepl.ddl_capture.target import read_functions
 from pgrepl.ddl_capture.workspace import Workspace
-from pgrepl.syntax import Tree, parse, to_sql
+from pgrepl.syntax import Tree, parse_one, to_sql
 
 __all__ = ["Execution"]
 
@@ -49,11 +49,21 @@ class Execution:
     def prepare(self, statements: Sequence[str]) -> None:
         """Take statements with the target's names, and out of them what must not be made."""
         for sql in statements:
-            (tree,) = parse(sql)
+            tree = parse_one(sql)
+            self._check_kind(tree)
             screened = self.screening.screen(tree)
             if screened.is_left:
                 printed = to_sql(tree) if screened.is_changed else sql
                 self._prepared.append(_Prepared(tree, printed, screened))
+
+    def _check_kind(self, tree: Tree) -> None:
+        """Refuse what the rules do not apply, whoever made it: it may be of the source's texts."""
+        copy = type(tree).FromString(tree.SerializeToString())
+        reason = left_out(copy, self.include) or refine(copy, self.include)
+        if reason is not None:
+            raise RefusedError(reason)
+        if not self.include.is_code_trusted:
+            check_bounds(tree)
 
     @property
     def text(self) -> str | None:

@@ -13,7 +13,7 @@ from pgrepl.ddl_capture.event import CapturedEvent, decode_event
 from pgrepl.ddl_capture.synthesis import create_table
 from pgrepl.ddl_capture.tags import statement_of
 from pgrepl.remap import SchemaMap
-from pgrepl.syntax import Tree, parse, to_sql, walk
+from pgrepl.syntax import Tree, parse_one, to_sql, walk
 
 __all__ = ["FILLED", "copied_relations", "create_filled", "find_filled"]
 
@@ -46,7 +46,7 @@ def _place(event: CapturedEvent) -> tuple[object, ...]:
 def create_filled(statement: Tree, table: Mapping[str, Any], names: SchemaMap) -> list[str]:
     """Return the statements that make the table of a CREATE TABLE AS, with its options."""
     create, *others = create_table(table, names)
-    (tree,) = parse(create)
+    tree = parse_one(create)
     tree.create_stmt.options.extend(statement.into.options)
     return [to_sql(tree), *others]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.code_places import CodePlace, remove_code
+from pgrepl.ddl_capture.code_places import CodePlace, keep, remove_code
 from pgrepl.ddl_capture.domains import clean_domains
 from pgrepl.ddl_capture.expectation import Absent
 from pgrepl.ddl_capture.judge import Question, ask, ask_view, find_foreign, read_type_default
@@ -25,7 +25,16 @@ from pgrepl.ddl_capture.workspace import Workspace
 from pgrepl.remap import RemapError, remap
 from pgrepl.skipped_code import SkippedCode, record_skipped
 from pgrepl.source_code import ALLOWED, Verdict, has_computed_sequence, is_constant
-from pgrepl.syntax import Tree, parse, print_expression, print_type, quoted_names, to_sql, walk
+from pgrepl.syntax import (
+    Tree,
+    parse,
+    parse_one,
+    print_expression,
+    print_type,
+    quoted_names,
+    to_sql,
+    walk,
+)
 
 __all__ = ["Screened", "Screening"]
 
@@ -104,12 +113,23 @@ class Screening:
         if not self.is_trusted:
             remove_code(self._screened.rest, lambda _: False)
         self._remove_skipped(tree)
+        self._remove_views(tree)
         self._screened.is_left = (
             self._is_view_kept(tree) and remove_code(tree, self._is_kept) and _has_commands(tree)
         )
         self._screened.is_changed = tree != before
         self._note_implicit_defaults(tree)
         return self._screened
+
+    def _remove_views(self, tree: Tree) -> None:
+        """Judge the views that a CREATE SCHEMA makes like any other."""
+        kind, statement = statement_of(tree)
+        if kind != "CreateSchemaStmt":
+            return
+        for node in statement.schema_elts:
+            if node.HasField("view_stmt") and not node.view_stmt.view.schemaname:
+                node.view_stmt.view.schemaname = statement.schemaname
+        keep(statement.schema_elts, self._is_view_kept)
 
     def _is_view_kept(self, tree: Tree) -> bool:
         kind, statement = statement_of(tree)
@@ -340,7 +360,7 @@ class Screening:
         # A conversion sees the columns as they were.
         reported = None if place.kind == "conversion" else self._reported(place.table)
         for column in (reported or {}).get("columns") or ():
-            (tree,) = parse(f"select null::{column['type']}")
+            tree = parse_one(f"select null::{column['type']}")
             try:
                 sql = remap(tree, self.target.names).sql
             except RemapError:

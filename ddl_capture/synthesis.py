@@ -9,17 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from postgast import pg_query_pb2
+
 from pgrepl.remap import SchemaMap, remap
-from pgrepl.syntax import parse, quoted_names
+from pgrepl.syntax import SqlSyntaxError, Tree, parse_one, quoted_names
 
 __all__ = ["create_table"]
 
 _IDENTITY = {"a": "always", "d": "by default"}
 _KEYS = ("p", "u", "x")
+_AT = pg_query_pb2.AlterTableType
+_ADDED = frozenset({_AT.AT_AddConstraint, _AT.AT_AttachPartition, _AT.AT_ReplicaIdentity})
 
 
 def create_table(table: Mapping[str, Any], names: SchemaMap) -> list[str]:
-    """Return the statements that make the table on the target."""
+    """Return the statements that make the table on the target.
+
+    Raises
+    ------
+    SqlSyntaxError
+        when the structure that the source reported makes other statements than these.
+
+    """
     name = quoted_names(table["schema"], table["name"])
     statements = [_create(name, table)]
     key_names = set()
@@ -41,9 +52,23 @@ def create_table(table: Mapping[str, Any], names: SchemaMap) -> list[str]:
         statements.append(f"alter table {name} replica identity {identity}")
     remapped = []
     for sql in statements:
-        (tree,) = parse(sql)
+        tree = parse_one(sql)
+        if not (_is_create(tree) if sql is statements[0] else _is_addition(tree)):
+            message = "the structure that the source reported is not that of a table"
+            raise SqlSyntaxError(message)
         remapped.append(remap(tree, names).sql)
     return remapped
+
+
+def _is_create(tree: Tree) -> bool:
+    return bool(tree.HasField("create_stmt"))
+
+
+def _is_addition(tree: Tree) -> bool:
+    commands = tree.alter_table_stmt.cmds
+    return bool(tree.HasField("index_stmt")) or (
+        len(commands) == 1 and commands[0].alter_table_cmd.subtype in _ADDED
+    )
 
 
 def _create(name: str, table: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from pgrepl.config import SourceConfig
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture.event import CapturedEvent
 from pgrepl.ddl_capture.expressions import used_sequences
-from pgrepl.ddl_capture.naming import ConfinedMap, make_map, new_target_schema
+from pgrepl.ddl_capture.naming import CaptureMap, make_map, new_target_schema
 from pgrepl.ddl_capture.parking import check_parked, read_parked, release_interrupted
 from pgrepl.ddl_capture.rules import RefusedError
 from pgrepl.ddl_capture.session import resolve_schemas, search_path
@@ -55,7 +55,7 @@ class Workspace:
     #: The schemas that are there: source schema to target schema.
     known: dict[str, str] = field(default_factory=dict)
     #: Those, and what others would be called.
-    names: ConfinedMap = field(default_factory=lambda: ConfinedMap({}))
+    names: CaptureMap = field(default_factory=lambda: CaptureMap({}))
     #: Schemas of the source whose name on the target is somebody else's.
     clashes: dict[str, str] = field(default_factory=dict)
     #: Tables of the target that the command made.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.config import CODE_KINDS
-from pgrepl.ddl_capture.naming import ConfinedMap
+from pgrepl.ddl_capture.naming import CaptureMap
 from pgrepl.ddl_capture.rules import Included, RefusedError, left_out, refine
 from pgrepl.remap import RemapError, remap
 from pgrepl.syntax import parse, to_sql
@@ -135,7 +135,7 @@ def test_kind_is_applied_when_it_is_included(kind, sql):
     assert is_left_out == (kind in CODE_KINDS)
 
 
-NAMES = ConfinedMap({"app": "t_app"}, {("public", "citext"): "ext"})
+NAMES = CaptureMap({"app": "t_app"}, {("public", "citext"): "ext"})
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pgrepl.ddl_capture.naming import ConfinedMap
+from pgrepl.ddl_capture.naming import CaptureMap
 from pgrepl.ddl_capture.structure import compare_tables
 
-NAMES = ConfinedMap({"app": "t_app"})
+NAMES = CaptureMap({"app": "t_app"})
 
 
 def column(name: str, **facts: Any) -> dict[str, Any]:
