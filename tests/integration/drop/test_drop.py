@@ -296,6 +296,20 @@ def test_copies_that_others_built_on_stop_it_before_anything_is_gone(source, tar
     assert slot_of(source) in origins(target)
 
 
+def test_table_of_others_beside_the_copies_stops_it_before_anything_is_gone(source, target):
+    make_streaming(source, target)
+    target.execute(f"create table {source.name}_app.notes (id int)")
+    config = make_config(target, source)
+    before = remaining(target, source.name)
+    with pytest.raises(TargetError, match=r"not replicated: \w+_app\.notes"):
+        drop_source(config, config.sources[source.name], with_data=True)
+    assert remaining(target, source.name) == before
+    assert slot_of(source) in origins(target)
+    assert has_slot(source)
+    drop_source(config, config.sources[source.name])
+    assert target.value(f"select count(*) from {source.name}_app.notes") == 0
+
+
 def test_schema_that_others_built_on_stays(source, target):
     make_streaming(source, target)
     target.execute("create view mine as select * from replication.progress")
