@@ -317,10 +317,8 @@ def test_received_position_counts_when_nothing_is_left_to_apply(source, target):
     )
     assert found(verify(target, source)) == {("app.history", "missing", ("5",))}
     target.execute(
-        "insert into replication.raw_messages (source_id, seq, bucket, part, kind, first_lsn,"
-        " last_lsn, first_commit_at, last_commit_at, change_count, format, encoding, payload)"
-        " select source_id, 3, 0, 0, 'parallel', '0/1', '0/2', now(), now(), 1, 'wal2json', 'UTF8',"
-        " '{}' from replication.source"
+        "insert into replication.raw_messages select source_id, 3, 0, 0, 'parallel', '0/1', '0/2',"
+        " now(), now(), 1, '{}', 2, true, 'wal2json', 'UTF8' from replication.source"
     )
     report = verify(target, source, patience_s=0.2)
     assert (found(report), report.has_differences) == (set(), False)

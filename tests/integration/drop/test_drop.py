@@ -48,11 +48,9 @@ def make_streaming(source: Database, target: Database, *, with_capture: bool = T
         f"select pg_replication_origin_create('{slot}')",
         f"update replication.source set state = 'streaming', consistent_point = '{point}'"
         f" where source_id = {source_id}",
-        "insert into replication.raw_messages (source_id, seq, bucket, part, kind, first_lsn,"
-        " last_lsn, first_commit_at, last_commit_at, change_count, format, encoding, payload)"
-        " values"
-        f" ({source_id}, 1, 0, 0, 'parallel', '0/1', '0/2', now(), now(), 1, 'wal2json', 'UTF8',"
-        " '{}')",
+        "insert into replication.raw_messages values"
+        f" ({source_id}, 1, 0, 0, 'parallel', '0/1', '0/2', now(), now(), 1, '{{}}',"
+        " 2, true, 'wal2json', 'UTF8')",
         f"insert into replication.receive_progress values ({source_id}, 1, '0/2')",
         f"insert into replication.shard_progress values ({source_id}, 0, 1, 0, '0/1')",
         f"insert into replication.binding values ({source_id}, now(), '0/1')",
