@@ -9,8 +9,8 @@ import sys
 SECRET = "s3cr3t \\\\ : =#!ü"
 PROGRAM = """
 import json, sys
-from pgrepl.config import SparkConfig
-from pgrepl.spark import build_session
+from pgrepl.config.model import SparkConfig
+from pgrepl.spark.session import build_session
 conf = json.load(sys.stdin)
 session = build_session(SparkConfig(master="local[1]", conf=conf), "test")
 print(json.dumps({key: session.conf.get(key) for key in conf}))
@@ -19,8 +19,8 @@ session.stop()
 UI_PROGRAM = """
 import json, sys
 from urllib.request import urlopen
-from pgrepl.config import SparkConfig
-from pgrepl.spark import build_session
+from pgrepl.config.model import SparkConfig
+from pgrepl.spark.session import build_session
 conf = {"spark.ui.enabled": "true", "spark.ui.port": "0", **json.load(sys.stdin)}
 session = build_session(SparkConfig(master="local[1]", conf=conf), "test")
 context = session.sparkContext
