@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from pgrepl.basebackup.needs import LeftOut
-from pgrepl.basebackup.state import TableProgress
+from pgrepl.basebackup.copy_state import TableProgress
+from pgrepl.basebackup.schema.needed_objects import LeftOut
+from pgrepl.config.naming import TableSelection
 from pgrepl.lsn import Lsn
-from pgrepl.naming import TableSelection
 
 __all__ = ["CopyOptions", "CopyReport", "Outcome", "Stage", "Watcher"]
 

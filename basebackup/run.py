@@ -16,32 +16,33 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.sql import Literal
 
-from pgrepl.advisory import copy_lock, take_lock
-from pgrepl.basebackup import finish, state
-from pgrepl.basebackup.copying import RowCopy
-from pgrepl.basebackup.discard import check_removable, discard
-from pgrepl.basebackup.identity import check_options, check_same, check_unchanged
-from pgrepl.basebackup.job import CopyWorkers, start_copy_workers
-from pgrepl.basebackup.prepare import TargetSide, check_target, plan_schema, prepare
+from pgrepl.basebackup import copy_state, post_data
+from pgrepl.basebackup.cleanup import check_removable, discard
+from pgrepl.basebackup.preflight import TargetSide, check_target, plan_schema, prepare
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
-from pgrepl.basebackup.sift import ROW_PHASES
+from pgrepl.basebackup.rows.copy import RowCopy
+from pgrepl.basebackup.rows.workers import CopyWorkers, start_copy_workers
+from pgrepl.basebackup.same_source import check_options, check_same, check_unchanged
+from pgrepl.basebackup.schema.classify import ROW_PHASES
 from pgrepl.basebackup.snapshot import (
     Keeper,
     keep_new_slot,
     keep_new_snapshot,
     slot_exists,
 )
-from pgrepl.catalogue import SourceTable, read_tables
-from pgrepl.config import Config, SourceConfig
+from pgrepl.catalog.ownership import check_owner, ensure_owner, hand_over, owns
+from pgrepl.catalog.tables import SourceTable, read_tables
+from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import PgreplError, SourceError
 from pgrepl.failpoint import reach
-from pgrepl.identity import Identity, identify
-from pgrepl.migrations import migrate
-from pgrepl.ownership import check_owner, ensure_owner, hand_over, owns
-from pgrepl.postgres import Connection, connect
-from pgrepl.programs import find_client
-from pgrepl.slot import drop_slot
-from pgrepl.source_state import (
+from pgrepl.postgres.advisory_locks import copy_lock, take_lock
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.programs import find_client
+from pgrepl.postgres.server import Identity, identify
+from pgrepl.postgres.slot import drop_slot
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.migrations import migrate
+from pgrepl.store.sources import (
     SourceRow,
     add_source,
     find_source,
@@ -50,7 +51,6 @@ from pgrepl.source_state import (
     set_copying,
     set_streaming,
 )
-from pgrepl.sqlstate import translated
 
 __all__ = ["copy_source"]
 
@@ -104,7 +104,7 @@ class _Run:
                 return self._report(row.source_id, "already copied", begin)
         if row is None or not self._has_begun(row):
             source_id = self._record(row, identity)
-            state.write_options(self.target, source_id, self.options.shape())
+            copy_state.write_options(self.target, source_id, self.options.shape())
             outcome = self._begin_anew(source_id)
         else:
             source_id, outcome = row.source_id, "resumed"
@@ -117,7 +117,7 @@ class _Run:
         """Write down that something of the source will exist, and remove what half exists."""
         if row is not None:
             check_removable(self.target, self.config.target.endpoint, row.source_id)
-            state.forget(self.target, row.source_id)
+            copy_state.forget(self.target, row.source_id)
             drop_slot(self.origin, self.source.endpoint, row.slot)
             return row.source_id
         if slot_exists(self.origin, self.source.endpoint, self.source.slot):
@@ -188,7 +188,7 @@ class _Run:
             keeper.connection.close()
             with suppress(PgreplError, psycopg.Error):
                 drop_slot(self.origin, self.source.endpoint, self.source.slot)
-                state.forget(self.target, source_id)
+                copy_state.forget(self.target, source_id)
             raise
 
     def _make_schema(
@@ -217,7 +217,7 @@ class _Run:
                 extra={"role": self.source.owner_role},
             )
         with translated(endpoint, "cannot make the schema"):
-            state.make_schema(
+            copy_state.make_schema(
                 self.target, source_id, preparation.schemas, plan, tables, owner=owner
             )
         skipped = {"left_out": len(plan.left_out), "skipped": len(plan.skipped)}
@@ -284,12 +284,12 @@ class _Run:
         is_one_moment = len({(table.start_lsn, table.start_snapshot) for table in tables}) == 1
         self._run_steps(source_id, is_one_moment=is_one_moment, jobs=jobs)
         if not is_one_moment:
-            state.leave_out_steps(self.target, source_id)
+            copy_state.leave_out_steps(self.target, source_id)
         schemas = self._schemas(source_id)
         self.watcher.begin("sequences")
-        finish.copy_sequences(self.origin, self.source.endpoint, self.target, endpoint, schemas)
+        post_data.copy_sequences(self.origin, self.source.endpoint, self.target, endpoint, schemas)
         self.watcher.begin("statistics")
-        finish.analyze(self.target, endpoint, [table.key for table in tables], schemas, jobs)
+        post_data.analyze(self.target, endpoint, [table.key for table in tables], schemas, jobs)
         reach("basebackup.before_origin")
         with translated(endpoint, "cannot set the origin"):
             self._set_origin(source_id, slot)
@@ -297,13 +297,13 @@ class _Run:
     def _run_steps(self, source_id: int, *, is_one_moment: bool, jobs: int) -> None:
         endpoint = self.config.target.endpoint
         self.watcher.begin("keys")
-        finish.run_steps(endpoint, source_id, ("key", "attach", "property"), jobs)
+        post_data.run_steps(endpoint, source_id, ("key", "attach", "property"), jobs)
         self.watcher.begin("foreign keys")
-        finish.run_steps(endpoint, source_id, ("foreign_key",), jobs)
+        post_data.run_steps(endpoint, source_id, ("foreign_key",), jobs)
         if is_one_moment:
-            finish.run_steps(endpoint, source_id, ROW_PHASES, jobs)
+            post_data.run_steps(endpoint, source_id, ROW_PHASES, jobs)
         self.watcher.begin("views")
-        finish.run_steps(endpoint, source_id, ("view",), jobs)
+        post_data.run_steps(endpoint, source_id, ("view",), jobs)
         schemas = self._schemas(source_id).values()
         with translated(endpoint, "cannot give the schemas to their role"):
             if owns(self.target, schemas, self.source.owner_role):
@@ -325,7 +325,7 @@ class _Run:
         reach("basebackup.origin_set")
         with self.target.transaction():
             set_streaming(self.target, source_id)
-            state.clear_work(self.target, source_id)
+            copy_state.clear_work(self.target, source_id)
 
     # --- questions ----------------------------------------------------------------------------
 
@@ -335,7 +335,7 @@ class _Run:
 
     def _check_options(self, row: SourceRow) -> None:
         if self._has_begun(row):
-            began_with = state.read_options(self.target, row.source_id)
+            began_with = copy_state.read_options(self.target, row.source_id)
             is_done = row.state == "streaming"
             check_options(row.name, self.options, began_with, is_done=is_done)
 
@@ -355,7 +355,7 @@ class _Run:
             outcome=outcome,
             consistent_point=row.consistent_point if row is not None else None,
             target_schemas=sorted(self._schemas(source_id).values()),
-            tables=state.read_progress(self.target, source_id),
-            left_out=state.read_left_out(self.target, source_id),
+            tables=copy_state.read_progress(self.target, source_id),
+            left_out=copy_state.read_left_out(self.target, source_id),
             seconds=time.monotonic() - begin,
         )

@@ -14,16 +14,16 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.background import BackgroundCall
-from pgrepl.basebackup.parts import TableSize
-from pgrepl.basebackup.worker import open_snapshot
-from pgrepl.catalogue import SourceTable
-from pgrepl.dsn import Endpoint
+from pgrepl.basebackup.rows.parts import TableSize
+from pgrepl.basebackup.rows.task import open_snapshot
+from pgrepl.catalog.tables import SourceTable
+from pgrepl.catalog.writers import read_writers
+from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SourceError, SourceUnavailable
 from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection, connect
-from pgrepl.slot import PLUGIN
-from pgrepl.sqlstate import translated
-from pgrepl.writers import read_writers
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.slot import PLUGIN
+from pgrepl.postgres.sqlstate import translated
 
 __all__ = ["Keeper", "Start", "keep_new_slot", "keep_new_snapshot", "slot_exists"]
 

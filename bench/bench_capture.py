@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 
-from pgrepl.config import SourceConfig
+from pgrepl.config.dsn import Dsn
+from pgrepl.config.model import SourceConfig
+from pgrepl.config.naming import SchemaTemplate, TableSelection
 from pgrepl.ddl_capture import install
-from pgrepl.dsn import Dsn
-from pgrepl.naming import SchemaTemplate, TableSelection
 from pgrepl.throwaway import Cluster
 
 #: Durability on, as on a real source: DDL there waits for the disk too.

@@ -32,12 +32,12 @@ from pathlib import Path
 import pytest
 
 from bench.bench_receive import OPTIONS
-from pgrepl.config import Config, ReplayConfig, SparkConfig
+from pgrepl.config.model import Config, ReplayConfig, SparkConfig
 from pgrepl.receiver import Notifier, Receiver
 from pgrepl.replayer import Replayer
 from pgrepl.replayer.spark_job import DAEMON, ShardJobs
-from pgrepl.spark import build_session
-from pgrepl.spark_background import SessionInBackground
+from pgrepl.spark.background import SessionInBackground
+from pgrepl.spark.session import build_session
 from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries
 from tests.support.copying import copy, make_config
 from tests.support.database import Database

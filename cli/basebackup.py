@@ -12,8 +12,8 @@ from pgrepl.terminal import command
 
 if TYPE_CHECKING:
     from pgrepl.basebackup.report import CopyOptions
-    from pgrepl.config import Config, SourceConfig
-    from pgrepl.naming import TableSelection
+    from pgrepl.config.model import Config, SourceConfig
+    from pgrepl.config.naming import TableSelection
 
 __all__ = ["basebackup"]
 
@@ -63,7 +63,7 @@ def basebackup(
     Interrupted at any moment, the same command goes on: tables that are copied stay. Afterwards
     pgrepl receive streams from where the copy began.
     """
-    from pgrepl.basebackup.plan import plan_copy
+    from pgrepl.basebackup.dry_run import plan_copy
     from pgrepl.basebackup.report import CopyOptions
     from pgrepl.basebackup.run import copy_source
     from pgrepl.cli.basebackup_output import make_watcher, print_plan, print_report
@@ -90,8 +90,8 @@ def basebackup(
 
 
 def _selection(tables: list[str] | None, exclude: list[str] | None) -> TableSelection | None:
+    from pgrepl.config.naming import TableSelection
     from pgrepl.errors import UsageError
-    from pgrepl.naming import TableSelection
 
     if not tables and not exclude:
         return None

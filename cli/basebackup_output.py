@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.basebackup.needs import LeftOut
-from pgrepl.basebackup.plan import CopyPlan
+from pgrepl.basebackup.copy_state import TableProgress
+from pgrepl.basebackup.dry_run import CopyPlan
 from pgrepl.basebackup.report import CopyReport, Stage, Watcher
-from pgrepl.basebackup.state import TableProgress
+from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.cli.output import (
     is_terminal,
     make_console,

@@ -11,7 +11,7 @@ from pgrepl.cli.output import print_json, print_line
 from pgrepl.terminal import json_text
 
 if TYPE_CHECKING:
-    from pgrepl.config import Config
+    from pgrepl.config.model import Config
 
 __all__ = ["check", "show"]
 
@@ -80,7 +80,7 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
 
 def _without_passwords(value: Any) -> Any:  # noqa: ANN401  whatever a section holds
     """Strike passwords out of URIs, wherever somebody wrote one."""
-    from pgrepl.dsn import mask_uris
+    from pgrepl.config.dsn import mask_uris
 
     if isinstance(value, dict):
         return {key: _without_passwords(item) for key, item in value.items()}

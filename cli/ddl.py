@@ -19,7 +19,7 @@ from pgrepl.terminal import command
 if TYPE_CHECKING:
     from pgrepl.ddl_capture import CaptureStatus, DecisionKind, MissedDdl, PendingDdl
     from pgrepl.ddl_capture.scripts import Statement
-    from pgrepl.postgres import Connection
+    from pgrepl.postgres.connect import Connection
 
 __all__ = [
     "disable",
@@ -265,9 +265,9 @@ def _print_script(script: Sequence[Sequence[Statement]]) -> None:
 
 @contextmanager
 def _target(invocation: Invocation) -> Iterator[Connection]:
-    from pgrepl.migrations import migrate
-    from pgrepl.postgres import connect
-    from pgrepl.sqlstate import translated
+    from pgrepl.postgres.connect import connect
+    from pgrepl.postgres.sqlstate import translated
+    from pgrepl.store.migrations import migrate
 
     endpoint = invocation.load_config().target.endpoint
     with connect(endpoint, "ddl") as connection:

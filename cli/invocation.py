@@ -24,7 +24,7 @@ from pgrepl.errors import Interrupted, PgreplError
 from pgrepl.log import LogFormat, configure_logging
 
 if TYPE_CHECKING:
-    from pgrepl.config import Config
+    from pgrepl.config.model import Config
 
 __all__ = ["Invocation", "complete_source", "register"]
 
@@ -57,7 +57,7 @@ class Invocation:
 
     def load_config(self) -> Config:
         """Find and read the configuration."""
-        from pgrepl.config_file import find_config, load_config
+        from pgrepl.config.file import find_config, load_config
 
         return load_config(find_config(self.config_path, home=os.environ.get("HOME")))
 
@@ -138,7 +138,7 @@ def _merge_signature(run: Callable[..., None], command: Callable[..., None]) -> 
 
 def complete_source(context: typer.Context, incomplete: str) -> list[str]:
     """Complete a source's name from the configuration; without one there is nothing to offer."""
-    from pgrepl.config_file import find_config, load_config
+    from pgrepl.config.file import find_config, load_config
 
     given = context.params.get("config") or os.environ.get("PGREPL_CONFIG")
     try:

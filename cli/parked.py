@@ -13,9 +13,9 @@ from pgrepl.cli.output import ask, print_json, print_line
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgrepl.config import Config
+    from pgrepl.config.model import Config
     from pgrepl.lsn import Lsn
-    from pgrepl.postgres import Connection
+    from pgrepl.postgres.connect import Connection
     from pgrepl.replayer.parked_tables import ParkedTable
 
 __all__ = ["list_tables", "retry", "show", "skip"]
@@ -31,7 +31,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
     """List the parked tables, why they are parked, and how much waits."""
-    from pgrepl.naming import shown_name
+    from pgrepl.config.naming import shown_name
     from pgrepl.replayer.parked_tables import list_parked
 
     config = invocation.load_config()
@@ -140,8 +140,8 @@ def skip(
 
 
 def _open(config: Config) -> Connection:
-    from pgrepl.migrations import migrate
-    from pgrepl.postgres import connect
+    from pgrepl.postgres.connect import connect
+    from pgrepl.store.migrations import migrate
 
     connection = connect(config.target.endpoint, "parked")
     migrate(connection, config.target.endpoint)
@@ -158,7 +158,7 @@ def _parse_lsn(text: str | None) -> Lsn | None:
 
 
 def _report(done: str, table: ParkedTable, count: int, *, json_output: bool) -> None:
-    from pgrepl.naming import shown_name
+    from pgrepl.config.naming import shown_name
 
     if json_output:
         print_json({"source": table.source, "table": ".".join(table.name), "change_count": count})

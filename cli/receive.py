@@ -96,7 +96,7 @@ def _stop_on_signals(receiver: Receiver) -> None:
 
 
 def _report_resyncs(source: str, result: Result) -> None:
-    from pgrepl.naming import exact_pattern
+    from pgrepl.config.naming import exact_pattern
 
     if result.resync_tables:
         listed = " ".join(".".join(name) for name in result.resync_tables)

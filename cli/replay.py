@@ -13,7 +13,7 @@ from pgrepl.cli.output import print_json, print_line
 from pgrepl.errors import DdlError, UsageError
 
 if TYPE_CHECKING:
-    from pgrepl.config import Config
+    from pgrepl.config.model import Config
     from pgrepl.lsn import Lsn
     from pgrepl.replayer import Replayer, SourceResult
 
@@ -43,14 +43,14 @@ def replay(
     replayer runs on the target, and 50 when --once or --until-lsn is done but tables are parked, or
     wait to be copied again.
     """
-    from pgrepl.cli.table_copies import TableCopies
     from pgrepl.ddl_capture import Applier
-    from pgrepl.housekeeping import Housekeeper, Resyncer
+    from pgrepl.housekeeping import Housekeeper
     from pgrepl.replayer import Replayer
+    from pgrepl.resync import Resyncer
 
     config = invocation.load_config()
     until = _parse_positions(config, until_lsn or [])
-    resync = Resyncer(config, TableCopies(config)) if config.ddl.resync else None
+    resync = Resyncer(config) if config.ddl.resync else None
     replayer = Replayer(config, Applier(config), upkeep=Housekeeper(config), resync=resync)
     _stop_on_signals(replayer)
     results = replayer.run(once=once, until=until)
@@ -106,7 +106,7 @@ def _as_json(result: SourceResult) -> dict[str, object]:
 
 def _report(results: Sequence[SourceResult], *, is_done: bool) -> None:
     """Exit as the worst of the sources says; a service that was stopped is not to blame."""
-    from pgrepl.naming import shown_name
+    from pgrepl.config.naming import shown_name
 
     for result in results:
         if result.error is not None:

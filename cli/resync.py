@@ -44,14 +44,14 @@ def resync(
     applied at the end. Interrupted, the same command begins anew; nothing is lost. Exits 20 when
     some of them cannot be read, after the others.
     """
-    from pgrepl.basebackup.resync import ResyncOptions, resync_tables
-    from pgrepl.basebackup.state import TableProgress
+    from pgrepl.basebackup.copy_state import TableProgress
+    from pgrepl.catalog.unreadable import unreadable_error
     from pgrepl.cli.basebackup_output import make_watcher
-    from pgrepl.cli.table_copies import apply_waiting
-    from pgrepl.naming import TableSelection, shown_name
+    from pgrepl.config.naming import TableSelection, shown_name
     from pgrepl.replayer.session import open_session
     from pgrepl.replayer.settings import ReplaySettings
-    from pgrepl.unreadable import unreadable_error
+    from pgrepl.resync.release import apply_waiting
+    from pgrepl.resync.run import ResyncOptions, resync_tables
 
     config = invocation.load_config()
     chosen = config.source(source)

@@ -11,7 +11,7 @@ from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.errors import UsageError, VerifyDifference
 
 if TYPE_CHECKING:
-    from pgrepl.naming import TableSelection
+    from pgrepl.config.naming import TableSelection
 
 __all__ = ["verify"]
 
@@ -56,8 +56,8 @@ def verify(
     Replication may go on meanwhile: what differs is read again when the target has passed that
     position. Exits 60 when there are differences, or tables that cannot be read; changes nothing.
     """
+    from pgrepl.catalog.unreadable import named, open_them
     from pgrepl.cli.verify_output import make_watcher, print_reports
-    from pgrepl.unreadable import named, open_them
     from pgrepl.verify import VerifyOptions, verify_source
 
     config = invocation.load_config()
@@ -99,7 +99,7 @@ def _share(text: str) -> float:
 
 
 def _selection(tables: list[str] | None) -> TableSelection | None:
-    from pgrepl.naming import TableSelection
+    from pgrepl.config.naming import TableSelection
 
     try:
         return TableSelection.of(tables) if tables else None

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.cli.output import make_console, print_json, print_line
-from pgrepl.naming import shown_name
+from pgrepl.config.naming import shown_name
 from pgrepl.verify import RowDifference, TableReport, VerifyReport, Watcher
 
 if TYPE_CHECKING:

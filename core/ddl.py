@@ -11,8 +11,8 @@ from typing import Protocol
 
 from pgrepl.errors import DdlStopped
 from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection
-from pgrepl.source_state import SourceRow
+from pgrepl.postgres.connect import Connection
+from pgrepl.store.sources import SourceRow
 
 __all__ = ["CapturedDdl", "DdlApplier"]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pgrepl.postgres import Connection
-from pgrepl.source_state import SourceRow
+from pgrepl.postgres.connect import Connection
+from pgrepl.store.sources import SourceRow
 
 __all__ = ["Resync", "Upkeep"]
 

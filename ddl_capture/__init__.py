@@ -3,7 +3,7 @@
 ``pgrepl.ddl_capture.source`` has the event triggers, ``Applier`` is what the replayer calls.
 """
 
-from pgrepl.ddl_capture.applier import Applier
+from pgrepl.ddl_capture.apply.applier import Applier
 from pgrepl.ddl_capture.journal import (
     DecisionKind,
     PendingDdl,

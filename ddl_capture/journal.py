@@ -9,10 +9,10 @@ from typing import Literal
 from psycopg.rows import class_row
 
 from pgrepl.ddl import CapturedDdl
-from pgrepl.ddl_capture.event import CapturedEvent
+from pgrepl.ddl_capture.decode.event import CapturedEvent
 from pgrepl.errors import DdlStopped, UsageError
 from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 
 __all__ = [
     "Decision",

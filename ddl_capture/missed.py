@@ -10,19 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pgrepl.catalogue import read_tables
-from pgrepl.config import Config, SourceConfig
-from pgrepl.ddl_capture.naming import make_map
+from pgrepl.catalog.tables import read_tables
+from pgrepl.config.model import Config, SourceConfig
+from pgrepl.config.naming import shown_name
+from pgrepl.ddl_capture.apply.qualify import make_map
+from pgrepl.ddl_capture.apply.structure import TableName, compare_tables
+from pgrepl.ddl_capture.apply.target_catalog import read_definitions, read_members
 from pgrepl.ddl_capture.source import CaptureStatus
-from pgrepl.ddl_capture.structure import TableName, compare_tables
-from pgrepl.ddl_capture.target import read_definitions, read_members
 from pgrepl.lsn import Lsn
-from pgrepl.migrations import read_version
-from pgrepl.naming import shown_name
-from pgrepl.postgres import Connection, connect
-from pgrepl.remap import SchemaMap
-from pgrepl.source_state import SourceRow, find_source, read_source_tables, read_target_schemas
-from pgrepl.sqlstate import translated
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.migrations import read_version
+from pgrepl.store.sources import SourceRow, find_source, read_source_tables, read_target_schemas
+from pgrepl.syntax.remap import SchemaMap
 
 __all__ = ["MissedDdl", "find_missed"]
 

@@ -7,7 +7,7 @@ from typing import LiteralString
 
 from psycopg.sql import SQL, Composed, Identifier
 
-from pgrepl.queries import load_query
+from pgrepl.postgres.queries import load_query
 
 __all__ = [
     "TRIGGERS",

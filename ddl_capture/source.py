@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import psycopg
 from psycopg.rows import class_row
 
-from pgrepl.config import SourceConfig
+from pgrepl.config.model import SourceConfig
 from pgrepl.ddl_capture.scripts import (
     TRIGGERS,
     Statement,
@@ -25,8 +25,8 @@ from pgrepl.ddl_capture.scripts import (
 )
 from pgrepl.errors import SourceError
 from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection, connect
-from pgrepl.sqlstate import translated
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.terminal import command, shell_word
 
 __all__ = ["CaptureStatus", "install", "read_status", "switch", "uninstall"]

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from pgrepl.demo.workload import Workload
 from pgrepl.errors import PgreplError
-from pgrepl.queries import load_query
+from pgrepl.postgres.queries import load_query
 from pgrepl.throwaway import Cluster
 
 __all__ = ["run_demo"]

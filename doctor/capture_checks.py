@@ -8,7 +8,7 @@ from typing import LiteralString
 from psycopg.rows import class_row
 
 from pgrepl.doctor.finding import Finding, Remedy, Status
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 from pgrepl.terminal import command
 
 __all__ = ["CaptureFacts", "check_capture", "read_capture"]

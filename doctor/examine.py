@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Generic, TypeVar
 
-from pgrepl.config import Config, SourceConfig
+from pgrepl.catalog.writers import Writer, read_writers
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import Config, SourceConfig
+from pgrepl.config.naming import NameClashError, assign_target_schemas
 from pgrepl.doctor import machine
 from pgrepl.doctor.capture_checks import CaptureFacts, check_capture, read_capture
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
@@ -25,12 +28,9 @@ from pgrepl.doctor.spark_checks import check_closed
 from pgrepl.doctor.table_checks import check_tables
 from pgrepl.doctor.target_checks import check_target
 from pgrepl.doctor.target_facts import TargetFacts, read_target
-from pgrepl.dsn import Endpoint
 from pgrepl.errors import PgreplError
-from pgrepl.naming import NameClashError, assign_target_schemas
-from pgrepl.postgres import Connection, connect
-from pgrepl.sqlstate import translated
-from pgrepl.writers import Writer, read_writers
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translated
 
 __all__ = ["examine"]
 

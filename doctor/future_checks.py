@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from psycopg.sql import SQL, Composed, Identifier
 
+from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 from pgrepl.doctor.source_facts import SourceFacts
-from pgrepl.naming import TableSelection, shown_name
 
 __all__ = ["check_future_tables"]
 

@@ -17,10 +17,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from pgrepl import __version__
-from pgrepl.config import Config, SparkConfig
+from pgrepl.config.model import Config, SparkConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 from pgrepl.errors import ConfigError
-from pgrepl.programs import find_client
+from pgrepl.postgres.programs import find_client
 from pgrepl.terminal import shell_word
 
 __all__ = [

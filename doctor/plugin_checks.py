@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
+from pgrepl.catalog.writers import Writer
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 from pgrepl.doctor.plugin_probe import PATIENCE_S, PLUGIN, PluginState, Probe
 from pgrepl.doctor.settings_list import split_list
 from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot
-from pgrepl.writers import Writer
 
 __all__ = ["check_plugin_and_writers"]
 

@@ -12,7 +12,7 @@ from enum import Enum
 
 from psycopg import Error, errors
 
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 
 __all__ = ["PLUGIN", "PluginState", "Probe", "probe_plugin"]
 

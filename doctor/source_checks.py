@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from pgrepl.config import CODE_KINDS, SourceConfig
+from pgrepl.catalog.writers import Writer
+from pgrepl.config.model import CODE_KINDS, SourceConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status
 from pgrepl.doctor.plugin_checks import check_plugin_and_writers
 from pgrepl.doctor.plugin_probe import PLUGIN, Probe
 from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceServer, SourceSlot
 from pgrepl.terminal import command
-from pgrepl.writers import Writer
 
 __all__ = ["MINIMUM_VERSION", "check_server", "check_version", "is_probe_possible"]
 

@@ -9,10 +9,10 @@ from typing import LiteralString
 from psycopg import errors
 from psycopg.rows import class_row, scalar_row
 
-from pgrepl.config import SourceConfig
-from pgrepl.naming import TableSelection, shown_name
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
+from pgrepl.config.model import SourceConfig
+from pgrepl.config.naming import TableSelection, shown_name
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
 
 __all__ = [
     "SQL_ASCII",

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status
-from pgrepl.spark import local_cores
+from pgrepl.spark.session import local_cores
 
 __all__ = ["JUDGED_SETTINGS", "check_closed"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import sys
 
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from pgrepl.doctor.spark_checks import JUDGED_SETTINGS
-from pgrepl.spark import build_session
+from pgrepl.spark.session import build_session
 
 
 def _worker_version(_: int) -> str:

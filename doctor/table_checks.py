@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from psycopg.sql import SQL, Composed, Identifier
 
+from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.doctor.finding import Finding, Remedy, Status, counted, listed
 from pgrepl.doctor.future_checks import check_future_tables
 from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceTable
-from pgrepl.naming import TableSelection, shown_name
 
 __all__ = ["check_tables"]
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from psycopg.sql import SQL, Identifier, Literal
 
+from pgrepl.config.naming import IDENTIFIER_BYTES
 from pgrepl.doctor.code_checks import check_source_code
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 from pgrepl.doctor.owner_checks import check_schema_owners
@@ -13,8 +14,7 @@ from pgrepl.doctor.source_checks import check_version
 from pgrepl.doctor.source_facts import SourceFacts
 from pgrepl.doctor.target_facts import TargetFacts, TargetServer
 from pgrepl.errors import SchemaVersionError
-from pgrepl.migrations import check_schema_version
-from pgrepl.naming import IDENTIFIER_BYTES
+from pgrepl.store.migrations import check_schema_version
 
 __all__ = ["check_target"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row, scalar_row
 
-from pgrepl.migrations import read_version
-from pgrepl.ownership import OwnerRole, hand_over_statements, read_owner
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
+from pgrepl.catalog.ownership import OwnerRole, hand_over_statements, read_owner
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
+from pgrepl.store.migrations import read_version
 
 __all__ = ["SchemaOwner", "SourceCode", "TargetFacts", "TargetServer", "read_target"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pgrepl.dsn import Side
+from pgrepl.config.dsn import Side
 from pgrepl.errors import PgreplError
 
 __all__ = ["DropReport", "Item", "Outcome", "Survey"]

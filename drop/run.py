@@ -6,8 +6,7 @@ from contextlib import ExitStack
 
 from psycopg.sql import Composed
 
-from pgrepl.advisory import copy_lock, take_lock
-from pgrepl.config import Config, SourceConfig
+from pgrepl.config.model import Config, SourceConfig
 from pgrepl.drop.report import DropReport, Item, Survey
 from pgrepl.drop.source_side import (
     check_idle,
@@ -20,8 +19,9 @@ from pgrepl.drop.source_side import (
 from pgrepl.drop.target_side import clear_target, find_row, forget_source, look_at_target
 from pgrepl.drop.unconfigured import unreached
 from pgrepl.errors import PgreplError, SourceError, TargetError
-from pgrepl.postgres import Connection, connect
-from pgrepl.source_state import SourceRow
+from pgrepl.postgres.advisory_locks import copy_lock, take_lock
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.store.sources import SourceRow
 
 __all__ = ["drop_source", "privileged_script", "survey_source"]
 

@@ -13,16 +13,16 @@ from psycopg import errors
 from psycopg.rows import scalar_row
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
+from pgrepl.config.dsn import Endpoint, Side
 from pgrepl.drop.report import DropReport, Item, Outcome
-from pgrepl.dsn import Endpoint, Side
 from pgrepl.errors import AlreadyRunning, SourceError
 from pgrepl.failpoint import reach
-from pgrepl.identity import identify
-from pgrepl.postgres import Connection, connect
-from pgrepl.queries import load_query
-from pgrepl.slot import PLUGIN, drop_slot
-from pgrepl.source_state import SourceRow
-from pgrepl.sqlstate import translated
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.queries import load_query
+from pgrepl.postgres.server import identify
+from pgrepl.postgres.slot import PLUGIN, drop_slot
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.sources import SourceRow
 from pgrepl.terminal import command
 
 __all__ = [

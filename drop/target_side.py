@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.dependents import find_dependents, find_strangers
+from pgrepl.catalog.dependents import find_dependents, find_strangers
+from pgrepl.catalog.ownership import drop_owner, read_owner
+from pgrepl.config.dsn import Endpoint, Side
 from pgrepl.drop.report import DropReport, Item
-from pgrepl.dsn import Endpoint, Side
 from pgrepl.errors import AlreadyRunning, PgreplError, SourceError, TargetError
 from pgrepl.failpoint import reach
-from pgrepl.failures import record
-from pgrepl.migrations import check_schema_version, read_version
-from pgrepl.ownership import drop_owner, read_owner
-from pgrepl.postgres import Connection
-from pgrepl.source_state import SourceRow, add_source, find_source, read_target_schemas
-from pgrepl.sqlstate import translated
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.failures import record
+from pgrepl.store.migrations import check_schema_version, read_version
+from pgrepl.store.sources import SourceRow, add_source, find_source, read_target_schemas
 from pgrepl.terminal import command
 
 __all__ = ["clear_target", "find_row", "forget_source", "look_at_target"]

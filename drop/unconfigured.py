@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from psycopg.sql import SQL, Literal
 
-from pgrepl.config import Config, SourceConfig
+from pgrepl.config.dsn import Dsn, DsnError
+from pgrepl.config.model import Config, SourceConfig
+from pgrepl.config.naming import SchemaTemplate, TableSelection
 from pgrepl.drop.target_side import find_row
-from pgrepl.dsn import Dsn, DsnError
 from pgrepl.errors import SourceError, UsageError
-from pgrepl.naming import SchemaTemplate, TableSelection
-from pgrepl.postgres import connect
+from pgrepl.postgres.connect import connect
 
 __all__ = ["find_unconfigured", "unreached"]
 

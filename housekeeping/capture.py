@@ -6,7 +6,7 @@ would take part in their transactions.
 
 from __future__ import annotations
 
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 
 __all__ = ["prune_log"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pgrepl.bindings import prune
-from pgrepl.postgres import Connection
-from pgrepl.source_state import SourceRow
+from pgrepl.postgres.connect import Connection
+from pgrepl.store.bindings import prune
+from pgrepl.store.sources import SourceRow
 
 __all__ = ["prune_history"]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier, Literal
 
-from pgrepl.naming import shown_name
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
+from pgrepl.config.naming import shown_name
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
 
 __all__ = ["INDEX_PREFIX", "MissingIndex", "find_missing", "make_index"]
 

@@ -14,19 +14,19 @@ from contextlib import contextmanager, suppress
 
 import psycopg
 
-from pgrepl.advisory import take_lock
-from pgrepl.config import Config
-from pgrepl.dsn import Endpoint
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import Config
+from pgrepl.config.naming import shown_name
 from pgrepl.errors import AlreadyRunning, PgreplError, Retry
 from pgrepl.housekeeping.capture import prune_log
 from pgrepl.housekeeping.history import prune_history
 from pgrepl.housekeeping.indexes import find_missing, make_index
 from pgrepl.housekeeping.sequences import read_values, set_values
 from pgrepl.housekeeping.statistics import analyze, find_stale
-from pgrepl.naming import shown_name
-from pgrepl.postgres import Connection, connect
-from pgrepl.source_state import SourceRow, read_target_schemas
-from pgrepl.sqlstate import translated
+from pgrepl.postgres.advisory_locks import take_lock
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.sources import SourceRow, read_target_schemas
 
 __all__ = ["Housekeeper"]
 

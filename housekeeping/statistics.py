@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
 
 __all__ = ["analyze", "find_stale"]
 

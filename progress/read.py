@@ -10,13 +10,13 @@ from typing import LiteralString
 
 from psycopg.rows import class_row
 
-from pgrepl.dsn import Endpoint
+from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SchemaVersionError, TargetError, UsageError
 from pgrepl.lsn import Lsn
-from pgrepl.migrations import check_schema_version, read_version
-from pgrepl.postgres import Connection, connect
-from pgrepl.source_state import find_source
-from pgrepl.sqlstate import translated
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.migrations import check_schema_version, read_version
+from pgrepl.store.sources import find_source
 from pgrepl.terminal import command
 
 __all__ = ["Binding", "Bindings", "read_bindings"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pgrepl.position import Position
 from pgrepl.receiver.routing import TableName
-from pgrepl.spool import SpoolPart
+from pgrepl.store.spool import SpoolPart
 
 __all__ = ["Batch"]
 

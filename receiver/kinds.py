@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pgrepl.config import SourceConfig, SourceKind
+from pgrepl.config.model import SourceConfig, SourceKind
 from pgrepl.receiver.postgres.source import PostgresSource
 from pgrepl.receiver.source import MakeSource, Source, Surroundings
 

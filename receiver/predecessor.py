@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 
-from pgrepl.advisory import find_holder
-from pgrepl.postgres import Connection
+from pgrepl.postgres.advisory_locks import find_holder
+from pgrepl.postgres.connect import Connection
 
 __all__ = ["is_alive"]
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pgrepl.config.naming import TableSelection
 from pgrepl.decoding.stream import SpecialColumns, StreamDecoder
-from pgrepl.naming import TableSelection
-from pgrepl.spool import DDL_TABLE, bucket_of
+from pgrepl.store.spool import DDL_TABLE, bucket_of
 
 __all__ = ["CatalogueTable", "Route", "Router", "TableName"]
 

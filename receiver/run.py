@@ -17,12 +17,11 @@ from functools import partial
 
 import psycopg
 
-from pgrepl import failures
-from pgrepl.config import Config, SourceConfig
+from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import AlreadyRunning, PgreplError, Retry, TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.position import Position
-from pgrepl.postgres import Connection, connect
+from pgrepl.postgres.connect import Connection, connect
 from pgrepl.receiver.kinds import make_source
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.settings import ReceiverSettings
@@ -31,7 +30,8 @@ from pgrepl.receiver.spool_session import LiveReceiver, open_spool
 from pgrepl.receiver.spool_writer import SpoolWriter
 from pgrepl.receiver.systemd_notify import Notifier
 from pgrepl.receiver.wakeup import Wakeup
-from pgrepl.source_state import find_source
+from pgrepl.store import failures
+from pgrepl.store.sources import find_source
 
 __all__ = ["Receiver", "Result"]
 

@@ -20,7 +20,7 @@ from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.routing import TableName
-from pgrepl.spool import SERIAL_BUCKET, SegmentKind, SpoolPart
+from pgrepl.store.spool import SERIAL_BUCKET, SegmentKind, SpoolPart
 
 __all__ = ["BucketMessages", "SegmentBuffer"]
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from pgrepl.config import SourceConfig
+from pgrepl.config.model import SourceConfig
 from pgrepl.position import Position
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.spool_session import SpoolSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from pgrepl.spool import SpoolPart
+from pgrepl.store.spool import SpoolPart
 
 __all__ = ["COLUMNS", "encode_rows"]
 

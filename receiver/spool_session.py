@@ -16,22 +16,22 @@ from dataclasses import dataclass
 from psycopg import errors
 from psycopg.sql import SQL, Identifier, Literal
 
-from pgrepl.advisory import receive_lock, try_lock
-from pgrepl.config import SourceConfig
-from pgrepl.dsn import Endpoint
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import SourceConfig
 from pgrepl.errors import AlreadyRunning, TargetError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
-from pgrepl.migrations import migrate
 from pgrepl.position import Position
-from pgrepl.postgres import Connection, connect
+from pgrepl.postgres.advisory_locks import receive_lock, try_lock
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.predecessor import is_alive
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.spool_rows import COLUMNS, encode_rows
-from pgrepl.source_state import SourceRow, find_source
-from pgrepl.spool import CHANNEL, MORE, SERIAL_BUCKET, SpoolPart
-from pgrepl.sqlstate import translated
+from pgrepl.store.migrations import migrate
+from pgrepl.store.sources import SourceRow, find_source
+from pgrepl.store.spool import CHANNEL, MORE, SERIAL_BUCKET, SpoolPart
 from pgrepl.terminal import command
 
 __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]

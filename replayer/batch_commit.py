@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from psycopg.rows import scalar_row
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.config import OnConflict, OnError
+from pgrepl.config.model import OnConflict, OnError
 from pgrepl.failpoint import reach
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
 from pgrepl.replayer.parking import add_parts, count_conflict, note_unknown, park
 from pgrepl.replayer.progress import move_all, remove_applied
@@ -17,7 +17,7 @@ from pgrepl.replayer.shard.apply import TableFailed, merge_stage
 from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
 from pgrepl.replayer.target_table import Tables
-from pgrepl.source_state import SourceRow
+from pgrepl.store.sources import SourceRow
 
 __all__ = ["drop_staging", "merge_batch", "staging_prefix"]
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from pgrepl.errors import SpoolError
 from pgrepl.position import Position
-from pgrepl.spool import SegmentKind
+from pgrepl.store.spool import SegmentKind
 
 __all__ = ["Batch", "Limits", "Segment", "missing_segment", "plan_batch", "shard_buckets"]
 

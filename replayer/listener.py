@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.dsn import Endpoint
-from pgrepl.postgres import connect
-from pgrepl.spool import CHANNEL, MORE
-from pgrepl.sqlstate import translated
+from pgrepl.config.dsn import Endpoint
+from pgrepl.postgres.connect import connect
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.spool import CHANNEL, MORE
 
 __all__ = ["Listener"]
 

@@ -8,21 +8,21 @@ from datetime import datetime
 
 from psycopg.rows import class_row
 
-from pgrepl.config import OnConflict
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import OnConflict
+from pgrepl.config.naming import shown_name
 from pgrepl.decoding.formats import payload_decoder
 from pgrepl.decoding.payload import Begin, PayloadDecoder
-from pgrepl.dsn import Endpoint
 from pgrepl.errors import DdlError, UsageError
 from pgrepl.lsn import Lsn
-from pgrepl.naming import shown_name
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.parking import count_conflict
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, apply_changes
 from pgrepl.replayer.target_table import Table, TableName, Tables
-from pgrepl.sqlstate import translated
 
 __all__ = [
     "ParkedChange",

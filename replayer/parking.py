@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.apply import TableFailed
 from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.spool_reader import PartKey, read_part

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row
 
-from pgrepl.bindings import publish
 from pgrepl.errors import PgreplError, Retry
 from pgrepl.position import Position
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
 from pgrepl.replayer.batches import Segment
+from pgrepl.store.bindings import publish
 
 __all__ = [
     "Fenced",

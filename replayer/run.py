@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from pgrepl import failures
-from pgrepl.advisory import take_lock
-from pgrepl.config import Config
+from pgrepl.config.model import Config
+from pgrepl.config.naming import shown_name
 from pgrepl.ddl import DdlApplier
 from pgrepl.errors import AlreadyRunning, PgreplError, Retry
 from pgrepl.failpoint import reach
-from pgrepl.migrations import migrate
-from pgrepl.naming import shown_name
 from pgrepl.position import Position
-from pgrepl.postgres import Connection, connect
+from pgrepl.postgres.advisory_locks import take_lock
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.batch_commit import drop_staging, merge_batch, staging_prefix
 from pgrepl.replayer.listener import Listener
 from pgrepl.replayer.pacing import seconds_apart
@@ -37,9 +36,10 @@ from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.task import ShardResult, TableStopped
 from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
 from pgrepl.replayer.spark_job import JobFailed, ShardJobs
-from pgrepl.resync_due import read_due
-from pgrepl.source_state import find_source
-from pgrepl.sqlstate import translated
+from pgrepl.store import failures
+from pgrepl.store.migrations import migrate
+from pgrepl.store.resync_queue import read_due
+from pgrepl.store.sources import find_source
 from pgrepl.upkeep import Resync, Upkeep
 
 __all__ = ["Replayer", "SourceResult"]

@@ -9,10 +9,10 @@ from typing import Literal
 
 import psycopg
 
-from pgrepl.dsn import Endpoint
-from pgrepl.postgres import Connection, connect
+from pgrepl.config.dsn import Endpoint
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translate
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.sqlstate import translate
 
 __all__ = ["Use", "lend_session", "open_session"]
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pgrepl.config import ReplayConfig
-from pgrepl.dsn import Endpoint
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import ReplayConfig
 from pgrepl.errors import PgreplError
 from pgrepl.position import Position
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import (
     Batch,
     Limits,
@@ -28,7 +28,7 @@ from pgrepl.replayer.progress import (
 )
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.task import Parking, ShardTask
-from pgrepl.source_state import SourceRow
+from pgrepl.store.sources import SourceRow
 
 __all__ = ["SourceWork", "Work", "shard_tasks"]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from pgrepl.errors import ConfigError, PgreplError, Retry
 from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
-from pgrepl.spark import build_session
+from pgrepl.spark.session import build_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ from pgrepl.decoding.formats import payload_decoder
 from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
 
 __all__ = [
     "PartKey",

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from psycopg.rows import dict_row
 
-from pgrepl.copy_start import CopyStart
 from pgrepl.decoding.payload import TableName
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.position import Position
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
+from pgrepl.store.copy_start import CopyStart
 
 __all__ = ["Table", "TableName", "Tables"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pgrepl.catalog.unreadable import Unreadable
 from pgrepl.lsn import Lsn
-from pgrepl.source_state import SourceState, TableState
-from pgrepl.unreadable import Unreadable
+from pgrepl.store.sources import SourceState, TableState
 
 __all__ = ["FailureFacts", "ShardFacts", "SourceFacts", "TableFacts", "TargetFacts", "TargetRow"]
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from pgrepl.config import SourceConfig
+from pgrepl.catalog.unreadable import named, open_them
+from pgrepl.config.model import SourceConfig
 from pgrepl.durations import print_duration
 from pgrepl.errors import (
     DdlError,
@@ -23,7 +24,6 @@ from pgrepl.errors import (
 from pgrepl.status.facts import FailureFacts, SourceFacts, TableFacts, TargetFacts
 from pgrepl.status.lag import Positions, measure
 from pgrepl.terminal import command
-from pgrepl.unreadable import named, open_them
 
 __all__ = ["Problem", "SourceStatus", "judge", "judge_unconfigured", "worst_code"]
 

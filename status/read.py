@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from pgrepl.config import Config, SourceConfig
+from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.status.facts import SourceFacts
 from pgrepl.status.judge import SourceStatus, judge, judge_unconfigured, worst_code

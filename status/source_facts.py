@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from psycopg.rows import class_row
 
-from pgrepl.config import SourceConfig
-from pgrepl.postgres import connect
-from pgrepl.queries import load_query
-from pgrepl.sqlstate import translated
+from pgrepl.catalog.unreadable import read_unreadable_tables
+from pgrepl.config.model import SourceConfig
+from pgrepl.postgres.connect import connect
+from pgrepl.postgres.queries import load_query
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.status.facts import SourceFacts
-from pgrepl.unreadable import read_unreadable_tables
 
 __all__ = ["PATIENCE_S", "read_source"]
 

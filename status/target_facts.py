@@ -8,13 +8,13 @@ from typing import LiteralString, TypeVar
 
 from psycopg.rows import class_row
 
-from pgrepl.dsn import Endpoint
+from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SchemaVersionError
-from pgrepl.migrations import check_schema_version, read_version
-from pgrepl.postgres import Connection, connect
-from pgrepl.queries import load_query
-from pgrepl.sqlstate import translated
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.queries import load_query
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.status.facts import FailureFacts, ShardFacts, TableFacts, TargetFacts, TargetRow
+from pgrepl.store.migrations import check_schema_version, read_version
 
 __all__ = ["read_target"]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from pgrepl.replayer.spark_job import DAEMON, ShardJobs
-from pgrepl.spark import build_session
-from pgrepl.spark_background import SessionInBackground
+from pgrepl.spark.background import SessionInBackground
+from pgrepl.spark.session import build_session
 from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries
 from tests.support.database import Database
 from tests.support.quick_java import start_java_quickly

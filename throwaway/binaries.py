@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pgrepl.errors import ConfigError
-from pgrepl.programs import program_folders, program_output
+from pgrepl.postgres.programs import program_folders, program_output
 
 __all__ = ["MINIMUM_MAJOR", "PREFERRED_MAJOR", "ServerBinaries", "find_binaries"]
 

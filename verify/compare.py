@@ -14,10 +14,10 @@ from typing import Any
 
 from psycopg.sql import Composed
 
-from pgrepl.dsn import Endpoint
+from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import PgreplError
-from pgrepl.postgres import Connection, connect
-from pgrepl.sqlstate import translated
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.verify.settle import Item
 from pgrepl.verify.statements import Digest, KeyRange, Statements
 from pgrepl.verify.tables import Subject

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from pgrepl.errors import PgreplError
 from pgrepl.parallel import Workers, start_workers
 from pgrepl.verify.compare import Batch, Piece, PieceResult, VerifyTask, compare_batch

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
-from pgrepl.dsn import Endpoint
-from pgrepl.postgres import Connection
-from pgrepl.sqlstate import translated
+from pgrepl.config.dsn import Endpoint
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.verify.compare import ROWS_PER_PIECE, Piece
 from pgrepl.verify.statements import Digest, KeyRange, Statements
 from pgrepl.verify.tables import Subject

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from pgrepl.dsn import Endpoint
+from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import TargetError
 from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
-from pgrepl.sqlstate import translated
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
+from pgrepl.postgres.sqlstate import translated
 
 __all__ = ["Follower", "end_of_wal"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from pgrepl.catalog.unreadable import Unreadable
+from pgrepl.config.naming import TableSelection
 from pgrepl.errors import PgreplError
-from pgrepl.naming import TableSelection
-from pgrepl.unreadable import Unreadable
 
 __all__ = [
     "DifferenceKind",

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 
-from pgrepl.catalogue import read_tables
-from pgrepl.config import Config, SourceConfig
+from pgrepl.catalog.tables import read_tables
+from pgrepl.catalog.unreadable import Unreadable, read_unreadable
+from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import TargetError, UsageError
-from pgrepl.migrations import migrate
-from pgrepl.queries import load_query
-from pgrepl.skipped_code import read_skipped
-from pgrepl.source_state import SourceRow, find_source, read_target_schemas
-from pgrepl.sqlstate import translated
+from pgrepl.postgres.queries import load_query
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.migrations import migrate
+from pgrepl.store.skipped_code import read_skipped
+from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
 from pgrepl.terminal import command
-from pgrepl.unreadable import Unreadable, read_unreadable
 from pgrepl.verify.compare import Piece, Sides, VerifyTask
 from pgrepl.verify.job import VerifyWorkers, first_pass, start_verify_workers
 from pgrepl.verify.plan import cut, sampled

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row
 
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
 from pgrepl.verify.report import SequenceFinding
 
 __all__ = ["Sequence", "compare_sequences", "read_sequences"]

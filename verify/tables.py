@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pgrepl.postgres import Connection
-from pgrepl.queries import load_query
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
 
 __all__ = ["Column", "Subject", "Table", "make_subject", "read_details"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from pgrepl.copy_start import CopyStart
 from pgrepl.decoding.changes import TableChanges
 from pgrepl.decoding.shape import Shape
+from pgrepl.store.copy_start import CopyStart
 
 __all__ = ["Begin", "ChangesByTable", "Destination", "LookUp", "PayloadDecoder", "TableName"]
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from pgrepl.errors import PgreplError
 from pgrepl.parallel.process import WorkerProcess
-from pgrepl.spark import local_cores
-from pgrepl.spark_background import SessionInBackground
+from pgrepl.spark.background import SessionInBackground
+from pgrepl.spark.session import local_cores
 
 __all__ = ["Workers", "start_workers"]
 

@@ -17,7 +17,7 @@ from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.postgres.protocol import HEADER_BYTES
 from pgrepl.receiver.routing import Route, Router, TableName
 from pgrepl.receiver.segment_buffer import BucketMessages, SegmentBuffer
-from pgrepl.spool import PAYLOAD_LIMIT
+from pgrepl.store.spool import PAYLOAD_LIMIT
 
 __all__ = ["Assembler"]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row
 
-from pgrepl.config import SourceConfig
+from pgrepl.config.model import SourceConfig
 from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection, connect
-from pgrepl.queries import load_query
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.queries import load_query
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.receiver.routing import CatalogueTable
-from pgrepl.sqlstate import translated
 
 __all__ = ["SourceFacts", "mark_end", "read_catalogue", "read_facts"]
 

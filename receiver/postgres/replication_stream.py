@@ -16,14 +16,14 @@ from psycopg import errors, pq
 from psycopg.errors import Diagnostic
 from psycopg.sql import SQL, Composable, Identifier, Literal
 
-from pgrepl.config import SourceConfig
+from pgrepl.config.model import SourceConfig
 from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection, connect
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translate, translated
 from pgrepl.receiver.postgres.protocol import encode_status
 from pgrepl.receiver.postgres.start_check import Identity
-from pgrepl.sqlstate import translate, translated
 
 __all__ = ["ReplicationStream", "open_stream"]
 

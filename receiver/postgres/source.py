@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from pgrepl.config import SourceConfig
+from pgrepl.config.model import SourceConfig
 from pgrepl.decoding.formats import stream_decoder
-from pgrepl.encodings import python_codec
 from pgrepl.lsn import Lsn, as_lsn
 from pgrepl.position import Position
+from pgrepl.postgres.encodings import python_codec
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.catalog import SourceFacts, mark_end, read_catalogue, read_facts
 from pgrepl.receiver.postgres.replication_stream import ReplicationStream, open_stream
@@ -21,7 +22,6 @@ from pgrepl.receiver.routing import Router
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool_session import SpoolSession
 from pgrepl.receiver.spool_writer import SpoolWriter
-from pgrepl.sqlstate import translated
 
 __all__ = ["PostgresSource"]
 

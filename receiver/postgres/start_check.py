@@ -12,7 +12,7 @@ from pgrepl.errors import SourceError, SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.catalog import SourceFacts
 from pgrepl.receiver.spool_session import Progress
-from pgrepl.source_state import SourceRow
+from pgrepl.store.sources import SourceRow
 from pgrepl.terminal import command
 
 __all__ = ["Identity", "check_confirmed", "check_start"]

@@ -14,10 +14,10 @@ from psycopg.sql import SQL
 
 from pgrepl.decoding.changes import TRUNCATE, TableChanges, unreadable
 from pgrepl.decoding.payload import Begin, PayloadDecoder
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.apply import TableFailed, told
 from pgrepl.replayer.target_table import Table, TableName, Tables
-from pgrepl.spool import DDL_TABLE
+from pgrepl.store.spool import DDL_TABLE
 
 __all__ = ["Handlers", "LineReplay", "Lines"]
 

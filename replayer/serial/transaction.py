@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pgrepl.config import OnConflict, OnError
+from pgrepl.config.model import OnConflict, OnError
 from pgrepl.ddl import CapturedDdl, DdlApplier
 from pgrepl.decoding.changes import INSERT
 from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.errors import DdlStopped
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
 from pgrepl.replayer.parking import Place, add_payload, count_conflict, note_unknown, park
 from pgrepl.replayer.progress import move_all, remove_applied
@@ -21,8 +21,8 @@ from pgrepl.replayer.shard.apply import TableFailed, apply_changes
 from pgrepl.replayer.shard.task import Parking, stop_at
 from pgrepl.replayer.spool_reader import SpooledPart, read_part, read_part_keys, read_parts
 from pgrepl.replayer.target_table import Table, TableName, Tables
-from pgrepl.source_state import SourceRow
-from pgrepl.spool import DDL_TABLE, SERIAL_BUCKET
+from pgrepl.store.sources import SourceRow
+from pgrepl.store.spool import DDL_TABLE, SERIAL_BUCKET
 
 __all__ = ["SerialTransaction"]
 

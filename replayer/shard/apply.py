@@ -8,11 +8,12 @@ from contextlib import contextmanager
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.config import OnConflict
+from pgrepl.config.model import OnConflict
+from pgrepl.config.naming import shown_name
 from pgrepl.decoding.changes import INSERT, ColumnMissing, TableChanges
 from pgrepl.decoding.shape import Shape
-from pgrepl.naming import shown_name
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.sqlstate import is_transient, reason
 from pgrepl.replayer.shard.fold import MultisetNet, fold, fold_multiset
 from pgrepl.replayer.shard.merge import Conflict, Outcome, merge
 from pgrepl.replayer.shard.staging import (
@@ -22,7 +23,6 @@ from pgrepl.replayer.shard.staging import (
     stage_keyed,
     stage_multiset,
 )
-from pgrepl.sqlstate import is_transient, reason
 
 __all__ = ["TableFailed", "apply_changes", "merge_stage", "stage_changes", "told"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pgrepl.decoding.changes import TableChanges
 from pgrepl.decoding.payload import ChangesByTable, PayloadDecoder
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.spool_reader import PartKey, read_parts
 from pgrepl.replayer.target_table import Table, TableName, Tables

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from psycopg import errors
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
-from pgrepl.config import OnConflict
-from pgrepl.postgres import Connection
+from pgrepl.config.model import OnConflict
+from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.staging import StagingTable
 
 __all__ = ["Conflict", "Outcome", "merge"]

@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Composable, Identifier, Literal
 
 from pgrepl.decoding.changes import NULL, Key, Layout, Run
 from pgrepl.decoding.shape import Shape
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, RowState
 
 __all__ = ["StagingTable", "copy_inserts", "stage_inserts", "stage_keyed", "stage_multiset"]

@@ -14,14 +14,15 @@ from uuid import uuid4
 
 import psycopg
 
-from pgrepl.config import OnConflict, OnError
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import OnConflict, OnError
+from pgrepl.config.naming import shown_name
 from pgrepl.decoding.changes import TableChanges
-from pgrepl.dsn import Endpoint
 from pgrepl.errors import DdlError, PgreplError
 from pgrepl.failpoint import reach
-from pgrepl.naming import shown_name
 from pgrepl.position import Position
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.sqlstate import is_transient, translate
 from pgrepl.replayer.parking import add_parts, count_conflict, note_unknown, park
 from pgrepl.replayer.progress import Fenced, move
 from pgrepl.replayer.session import lend_session
@@ -32,8 +33,7 @@ from pgrepl.replayer.shard.prefetch import one_ahead
 from pgrepl.replayer.shard.staging import StagingTable
 from pgrepl.replayer.spool_reader import PartKey, count_bytes
 from pgrepl.replayer.target_table import TableName, Tables
-from pgrepl.spool import DDL_TABLE
-from pgrepl.sqlstate import is_transient, translate
+from pgrepl.store.spool import DDL_TABLE
 
 __all__ = [
     "Parking",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.basebackup import parts
-from pgrepl.catalogue import read_tables
-from pgrepl.dsn import Side
+from pgrepl.basebackup.rows import parts
+from pgrepl.catalog.tables import read_tables
+from pgrepl.config.dsn import Side
+from pgrepl.config.naming import TableSelection
 from pgrepl.errors import AlreadyRunning, SourceError, TargetError
-from pgrepl.naming import TableSelection
-from pgrepl.postgres import connect
+from pgrepl.postgres.connect import connect
 from tests.support.copying import SQL, Recorder, copy, has_slot, slot_of, state_of, structure
 from tests.support.replaying import checksums, replay_slot
 from tests.support.workload import make_tables, writers

@@ -23,9 +23,9 @@ from tests.support.waiting import wait_until
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from pgrepl.replayer.job import DAEMON
-from pgrepl.spark import build_session
+from pgrepl.spark.session import build_session
 
 folder = Path(sys.argv[2])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from pgrepl.doctor import Finding, Status
 from pgrepl.doctor.machine import SparkProbe
 

@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from pgrepl.cli.table_copies import TableCopies
 from pgrepl.ddl_capture import Applier, install
-from pgrepl.housekeeping import Resyncer
 from pgrepl.receiver import Receiver
 from pgrepl.replayer import Replayer
+from pgrepl.resync import Resyncer
 from tests.support.copying import make_config, structure
 from tests.support.pgbench import make_pgbench_tables, pgbench
 from tests.support.pipeline import QUICK, Pipeline
@@ -57,7 +56,7 @@ def running(pipelines: Sequence[Pipeline]) -> Iterator[None]:
         config,
         Applier(config),
         replace(QUICK, pace_s=0.2, idle_s=0.5),
-        resync=Resyncer(config, TableCopies(config)),
+        resync=Resyncer(config),
     )
     services: list[Receiver | Replayer] = [replayer]
     services += [Receiver(config, source) for source in config.sources.values()]
@@ -79,7 +78,7 @@ def test_schema_changes_follow_while_pgbench_runs(source_cluster, make_database,
         pipeline = Pipeline(make_database(source_cluster, prefix=name), target)
         make_pgbench_tables(binaries, pipeline.source)
         pipeline.ddl = Applier(pipeline.config)
-        pipeline.resync = Resyncer(pipeline.config, TableCopies(pipeline.config))
+        pipeline.resync = Resyncer(pipeline.config)
         install(pipeline.config.sources[pipeline.source.name])
         pipeline.copy()
         pipelines.append(pipeline)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pgrepl.replayer.shard.task import run_shard
-from pgrepl.spool import bucket_of
+from pgrepl.store.spool import bucket_of
 from tests.support.backlog import plan
 from tests.support.pipeline import QUICK, Pipeline
 

@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
-from pgrepl.advisory import copy_lock, take_lock
 from pgrepl.errors import PgreplError
+from pgrepl.postgres.advisory_locks import copy_lock, take_lock
 from pgrepl.replayer.spark_job import ShardJobs
-from pgrepl.resync_due import mark_due
+from pgrepl.store.resync_queue import mark_due
 from pgrepl.throwaway import Cluster
 from tests.support.backlog import control
 from tests.support.program import COMMAND, run_pgrepl, write_config

@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgrepl.basebackup.resync import ResyncOptions, resync_tables
+from pgrepl.config.naming import TableSelection
 from pgrepl.errors import AlreadyRunning, SourceUnavailable, TargetError, UsageError
-from pgrepl.naming import TableSelection
+from pgrepl.resync.run import ResyncOptions, resync_tables
 from tests.support.copying import Recorder, copy, make_config, slot_of
 from tests.support.killing import write_copy_config
 from tests.support.program import run_pgrepl

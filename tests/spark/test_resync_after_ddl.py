@@ -9,18 +9,18 @@ from dataclasses import replace
 
 import pytest
 
-from pgrepl.advisory import copy_lock, take_lock
-from pgrepl.basebackup.resync import ResyncOptions, resync_tables
-from pgrepl.cli.table_copies import TableCopies, apply_waiting
+from pgrepl.config.dsn import Dsn
+from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import Applier, install
-from pgrepl.dsn import Dsn
 from pgrepl.errors import TargetUnavailable
-from pgrepl.housekeeping import Resyncer
-from pgrepl.naming import TableSelection
+from pgrepl.postgres.advisory_locks import copy_lock, take_lock
 from pgrepl.receiver import Receiver
 from pgrepl.replayer import Replayer
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.resync import Resyncer
+from pgrepl.resync.release import apply_waiting
+from pgrepl.resync.run import ResyncOptions, resync_tables
 from tests.support.backlog import control, die_at
 from tests.support.copying import Recorder
 from tests.support.killing import write_copy_config
@@ -71,7 +71,7 @@ def make_resyncer(pipeline: Pipeline, **parameters: str) -> Resyncer:
     config = pipeline.config
     source = replace(config.sources[name], dsn=dsn)
     config = replace(config, sources={name: source})
-    return Resyncer(config, TableCopies(config), interval_s=0.0, backoff_s=0.0)
+    return Resyncer(config, interval_s=0.0, backoff_s=0.0)
 
 
 def due(pipeline: Pipeline) -> dict[str, int]:

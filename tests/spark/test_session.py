@@ -9,16 +9,16 @@ import sys
 SECRET = "s3cr3t \\\\ : =#!ü"
 PROGRAM = """
 import json, sys
-from pgrepl.config import SparkConfig
-from pgrepl.spark import build_session
+from pgrepl.config.model import SparkConfig
+from pgrepl.spark.session import build_session
 conf = json.load(sys.stdin)
 session = build_session(SparkConfig(master="local[1]", conf=conf), "test")
 print(json.dumps({key: session.conf.get(key) for key in conf}))
 session.stop()
 """
 TASK_PROGRAM = """
-from pgrepl.config import SparkConfig
-from pgrepl.spark import build_session
+from pgrepl.config.model import SparkConfig
+from pgrepl.spark.session import build_session
 session = build_session(SparkConfig(master="local[1]"), "test")
 print(session.sparkContext.parallelize([1], 1).map(lambda x: x + 1).collect())
 session.stop()
@@ -26,8 +26,8 @@ session.stop()
 UI_PROGRAM = """
 import json, sys
 from urllib.request import urlopen
-from pgrepl.config import SparkConfig
-from pgrepl.spark import build_session
+from pgrepl.config.model import SparkConfig
+from pgrepl.spark.session import build_session
 conf = {"spark.ui.enabled": "true", "spark.ui.port": "0", **json.load(sys.stdin)}
 session = build_session(SparkConfig(master="local[1]", conf=conf), "test")
 context = session.sparkContext

@@ -18,12 +18,12 @@ from tests.support.workload import make_tables
 
 PROGRAM = """
 import json, sys
-from pgrepl.config import SparkConfig
-from pgrepl.spark import build_session
+from pgrepl.config.model import SparkConfig
+from pgrepl.spark.session import build_session
 
 def look(_):
-    import os, pgrepl, pgrepl.basebackup.worker
-    from pgrepl.queries import load_query
+    import os, pgrepl, pgrepl.basebackup.rows.task
+    from pgrepl.postgres.queries import load_query
     query = load_query("pgrepl.basebackup", "copy_progress")
     return os.getpid(), pgrepl.__file__, query
 

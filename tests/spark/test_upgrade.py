@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from pgrepl import migrations
 from pgrepl.replayer.parked_tables import find_parked, retry_table
 from pgrepl.replayer.session import open_session
-from pgrepl.spool import bucket_of
+from pgrepl.store import migrations
+from pgrepl.store.spool import bucket_of
 from tests.support.pipeline import QUICK, Pipeline
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pgrepl.cli.main import app
+from pgrepl.config.naming import TableSelection
 from pgrepl.errors import TargetError, UsageError
-from pgrepl.naming import TableSelection
 from pgrepl.verify import plan
 from tests.support.copying import SQL, copy
 from tests.support.database import Database

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from pgrepl import failpoint
-from pgrepl.dsn import Side
-from pgrepl.postgres import Connection, connect
+from pgrepl.config.dsn import Side
+from pgrepl.postgres.connect import Connection, connect
 from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.progress import begin_progress
 from pgrepl.replayer.shard.task import ShardTask
 from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
-from pgrepl.source_state import find_source
+from pgrepl.store.sources import find_source
 from pgrepl.throwaway import Cluster
 from tests.support.database import Database
 from tests.support.pipeline import QUICK, Pipeline

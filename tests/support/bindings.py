@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pgrepl.bindings import publish
-from pgrepl.dsn import Side
+from pgrepl.config.dsn import Side
 from pgrepl.lsn import Lsn
-from pgrepl.migrations import migrate
-from pgrepl.postgres import Connection, connect
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.store.bindings import publish
+from pgrepl.store.migrations import migrate
 from tests.support.database import Database
 
 

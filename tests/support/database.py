@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 from psycopg.sql import SQL, Identifier, Literal
 
-from pgrepl.dsn import Dsn, Endpoint, Side
+from pgrepl.config.dsn import Dsn, Endpoint, Side
 from pgrepl.throwaway import Cluster
 
 

@@ -16,16 +16,23 @@ from typing import Any
 import psycopg
 from psycopg.sql import SQL, Identifier, Literal
 
-from pgrepl.config import Config, DdlConfig, ReplayConfig, SourceConfig, SparkConfig, TargetConfig
+from pgrepl.config.dsn import Dsn
+from pgrepl.config.model import (
+    Config,
+    DdlConfig,
+    ReplayConfig,
+    SourceConfig,
+    SparkConfig,
+    TargetConfig,
+)
+from pgrepl.config.naming import SchemaTemplate, TableSelection
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture import Applier, install
-from pgrepl.dsn import Dsn
 from pgrepl.errors import DdlStopped
 from pgrepl.lsn import Lsn
-from pgrepl.migrations import migrate
-from pgrepl.naming import SchemaTemplate, TableSelection
-from pgrepl.postgres import Connection, connect
-from pgrepl.source_state import find_source
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.store.migrations import migrate
+from pgrepl.store.sources import find_source
 from tests.support.copying import structure
 from tests.support.database import Database
 from tests.support.replaying import checksums

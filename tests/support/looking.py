@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from pgrepl.config_file import load_config
+from pgrepl.config.file import load_config
 from pgrepl.status import read_status
 from tests.support.streaming import Streaming
 

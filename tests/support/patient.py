@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgrepl.config_file import load_config
+from pgrepl.config.file import load_config
 from pgrepl.doctor import Area, Examination, Finding, Status, examine
 from tests.support.database import Database
 from tests.support.program import write_config

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pgrepl.config import Config, SpecialFloats
+from pgrepl.config.model import Config, SpecialFloats
 from pgrepl.ddl import CapturedDdl, DdlApplier
 from pgrepl.errors import DdlStopped
-from pgrepl.postgres import Connection
+from pgrepl.postgres.connect import Connection
 from pgrepl.receiver import Receiver, ReceiverSettings
 from pgrepl.replayer import Replayer, ReplaySettings, SourceResult
 from pgrepl.upkeep import Resync

@@ -21,8 +21,8 @@ _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 
 _PROGRAM = """
 from pyspark import SparkContext
-from pgrepl.config import SparkConfig
-from pgrepl.spark import build_session
+from pgrepl.config.model import SparkConfig
+from pgrepl.spark.session import build_session
 
 session = build_session(SparkConfig(master="local[2]"), "test")
 session.sparkContext.parallelize(range(2), 2).map(str).collect()

@@ -22,7 +22,7 @@ from typing import Self
 
 import pyspark
 
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from tests.support.quick_java import SUBMIT
 from tests.support.waiting import wait_until
 

@@ -13,11 +13,11 @@ from typing import Any, Self
 
 import psycopg
 
-from pgrepl.dsn import Side
-from pgrepl.encodings import python_codec
+from pgrepl.config.dsn import Side
 from pgrepl.lsn import Lsn
-from pgrepl.migrations import migrate
-from pgrepl.postgres import connect
+from pgrepl.postgres.connect import connect
+from pgrepl.postgres.encodings import python_codec
+from pgrepl.store.migrations import migrate
 from tests.support.database import Database
 from tests.support.program import COMMAND, run_pgrepl
 from tests.support.waiting import wait_until

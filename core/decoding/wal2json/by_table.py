@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pgrepl.copy_start import CopyStart
 from pgrepl.decoding.changes import unreadable
 from pgrepl.decoding.payload import LookUp, TableName
 from pgrepl.decoding.wal2json.grammar import (
@@ -16,6 +15,7 @@ from pgrepl.decoding.wal2json.grammar import (
     table_key,
 )
 from pgrepl.decoding.wal2json.table_changes import LineChanges
+from pgrepl.store.copy_start import CopyStart
 
 __all__ = ["LinesByTable", "contained_in", "extract"]
 

@@ -20,7 +20,7 @@ from pgrepl.decoding.wal2json.grammar import (
     read_value,
 )
 from pgrepl.decoding.wal2json.table_changes import LineChanges
-from pgrepl.encodings import python_codec
+from pgrepl.postgres.encodings import python_codec
 
 __all__ = ["Wal2JsonPayload"]
 

@@ -19,7 +19,7 @@ from pgrepl.decoding.wal2json.grammar import (
 )
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.spool import microseconds
+from pgrepl.store.spool import microseconds
 
 __all__ = ["Wal2JsonStream"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.run import copy_source
-from pgrepl.dsn import Dsn
+from pgrepl.config.dsn import Dsn
 from pgrepl.errors import SourceUnavailable, TargetUnavailable
 from tests.support.copying import Recorder, copy, make_config, state_of
 from tests.support.proxy import Proxy

@@ -7,8 +7,8 @@ import threading
 import psycopg
 import pytest
 
-from pgrepl.basebackup.lanes import run_lanes
-from pgrepl.dsn import Side
+from pgrepl.basebackup.parallel_sessions import run_lanes
+from pgrepl.config.dsn import Side
 
 TOO_LONG_S = 600
 

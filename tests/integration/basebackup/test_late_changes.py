@@ -56,7 +56,7 @@ def test_value_outside_the_limits_of_the_target_is_named_and_left(source, target
 
 
 def test_many_sequences_are_set_a_few_at_a_time(source, target, monkeypatch):
-    monkeypatch.setattr("pgrepl.basebackup.finish._SEQUENCES_AT_ONCE", 2)
+    monkeypatch.setattr("pgrepl.basebackup.post_data._SEQUENCES_AT_ONCE", 2)
     source.execute("create table t (id int primary key)")
     for number in range(1, 6):
         source.execute(f'create sequence "S{number}"', f"select setval('\"S{number}\"', {number})")

@@ -12,10 +12,10 @@ import pytest
 
 from pgrepl.basebackup.report import CopyOptions, CopyReport
 from pgrepl.basebackup.run import copy_source
-from pgrepl.config import Config, TargetConfig
+from pgrepl.config.dsn import Dsn
+from pgrepl.config.model import Config, TargetConfig
 from pgrepl.doctor import Status, examine
 from pgrepl.drop import drop_source
-from pgrepl.dsn import Dsn
 from pgrepl.errors import TargetError
 from tests.support.copying import Recorder, has_slot, make_config
 from tests.support.database import Database

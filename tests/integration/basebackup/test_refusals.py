@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from pgrepl.basebackup.dump import read_dump
-from pgrepl.basebackup.plan import plan_copy
-from pgrepl.basebackup.prepare import prepare
+from pgrepl.basebackup.dry_run import plan_copy
+from pgrepl.basebackup.preflight import prepare
 from pgrepl.basebackup.report import CopyOptions
+from pgrepl.basebackup.schema.dump import read_dump
 from pgrepl.basebackup.snapshot import keep_new_snapshot
-from pgrepl.catalogue import read_tables
-from pgrepl.dsn import Side
+from pgrepl.catalog.tables import read_tables
+from pgrepl.config.dsn import Side
+from pgrepl.config.naming import TableSelection
 from pgrepl.errors import ConfigError, SourceError, SourceUnavailable, TargetError, UsageError
-from pgrepl.naming import TableSelection
-from pgrepl.postgres import connect
+from pgrepl.postgres.connect import connect
 from tests.support.copying import copy, has_slot, make_config, state_of, structure
 from tests.support.program import run_pgrepl, write_config
 from tests.support.waiting import wait_until
@@ -321,7 +321,7 @@ def test_password_is_in_no_argument_of_pg_dump(source, monkeypatch):
         seen.append((command, options.get("env", {})))
         return real(command, **options)
 
-    monkeypatch.setattr("pgrepl.basebackup.dump.subprocess.run", spy)
+    monkeypatch.setattr("pgrepl.basebackup.schema.dump.subprocess.run", spy)
     make_tables(source)
     endpoint = source.endpoint(Side.SOURCE, password="s3cret")
     read_dump(endpoint, 15, ["app"], excluded_tables=[], snapshot=None, lock_timeout_s=5)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.basebackup.parts import plan_parts
-from pgrepl.basebackup.plan import plan_copy
+from pgrepl.basebackup.dry_run import plan_copy
 from pgrepl.basebackup.report import CopyOptions
+from pgrepl.basebackup.rows.parts import plan_parts
 from pgrepl.basebackup.snapshot import keep_new_snapshot
-from pgrepl.catalogue import read_tables
-from pgrepl.dsn import Side
+from pgrepl.catalog.tables import read_tables
+from pgrepl.config.dsn import Side
 from tests.support.copying import Recorder, copy, make_config
 from tests.support.replaying import checksums
 

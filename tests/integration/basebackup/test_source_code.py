@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pgrepl.basebackup.plan import plan_copy
+from pgrepl.basebackup.dry_run import plan_copy
 from pgrepl.basebackup.report import CopyOptions
+from pgrepl.config.naming import TableSelection
 from pgrepl.errors import SourceError
-from pgrepl.naming import TableSelection
 from tests.support.copying import SQL, copy, has_slot, make_config, slot_of
 from tests.support.replaying import checksums, replay_slot
 

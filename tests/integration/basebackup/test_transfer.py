@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from pgrepl.basebackup.transfer import copy_in, copy_out, transfer
-from pgrepl.catalogue import read_tables
-from pgrepl.dsn import Side
+from pgrepl.basebackup.rows.copy_pipe import copy_in, copy_out, transfer
+from pgrepl.catalog.tables import read_tables
+from pgrepl.config.dsn import Side
 from pgrepl.errors import SourceError
 from tests.support.waiting import wait_until
 

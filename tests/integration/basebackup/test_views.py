@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgrepl.naming import TableSelection
+from pgrepl.config.naming import TableSelection
 from tests.support.copying import copy
 from tests.support.program import run_pgrepl, write_config
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.advisory import find_holder, take_lock, try_lock
-from pgrepl.dsn import Side
+from pgrepl.config.dsn import Side
 from pgrepl.errors import AlreadyRunning
-from pgrepl.postgres import connect
+from pgrepl.postgres.advisory_locks import find_holder, take_lock, try_lock
+from pgrepl.postgres.connect import connect
 from tests.support.waiting import wait_until
 
 

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from pgrepl.bindings import prune, publish
 from pgrepl.lsn import Lsn
+from pgrepl.store.bindings import prune, publish
 from tests.support.bindings import (
     add_streaming_source,
     apply,

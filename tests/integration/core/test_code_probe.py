@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgrepl.code_probe import CodeJudge, Place, Probe, read_place
-from pgrepl.dsn import Side
-from pgrepl.postgres import connect
-from pgrepl.syntax import parse
+from pgrepl.config.dsn import Side
+from pgrepl.postgres.connect import connect
+from pgrepl.source_code.probe import CodeJudge, Place, Probe, read_place
+from pgrepl.syntax.parse import parse
 
 TARGET = """
 create schema shop_app;

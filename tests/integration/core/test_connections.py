@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from pgrepl.dsn import Dsn, Endpoint, Side
+from pgrepl.config.dsn import Dsn, Endpoint, Side
 from pgrepl.errors import Retry, SourceError, SourceUnavailable, TargetError
 from pgrepl.lsn import Lsn
-from pgrepl.postgres import connect
-from pgrepl.sqlstate import translated
+from pgrepl.postgres.connect import connect
+from pgrepl.postgres.sqlstate import translated
 from tests.support.database import Database
 
 SPECIMENS = """

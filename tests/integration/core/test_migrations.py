@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from pgrepl import migrations
-from pgrepl.dsn import Side
+from pgrepl.config.dsn import Side
 from pgrepl.errors import SchemaVersionError, TargetError
-from pgrepl.migrations import Migration, known_migrations, migrate, read_version
-from pgrepl.postgres import connect
+from pgrepl.postgres.connect import connect
+from pgrepl.store import migrations
+from pgrepl.store.migrations import Migration, known_migrations, migrate, read_version
 from tests.support.database import Database
 
 NEWEST = known_migrations()[-1].version
@@ -64,7 +64,7 @@ def test_schema_of_somebody_else_is_refused_and_left_alone(target):
 def test_step_that_fails_leaves_nothing_behind(target, monkeypatch):
     broken = known_migrations()[0]
     monkeypatch.setattr(
-        "pgrepl.migrations.known_migrations",
+        "pgrepl.store.migrations.known_migrations",
         lambda: (type(broken)(1, "broken", broken.sql + "select 1 / 0;"),),
     )
     with pytest.raises(TargetError, match="division by zero"):
@@ -90,7 +90,7 @@ def test_step_with_a_lower_number_that_comes_later_still_runs(target, monkeypatc
     last = Migration(3, "last", "create table replication.last ()")
     late = Migration(2, "late", "create table replication.late ()")
     for steps, count in (((first, last), 2), ((first, late, last), 1), ((first, late, last), 0)):
-        monkeypatch.setattr("pgrepl.migrations.known_migrations", lambda steps=steps: steps)
+        monkeypatch.setattr("pgrepl.store.migrations.known_migrations", lambda steps=steps: steps)
         assert migrate_target(target) == count
     assert target.value("select to_regclass('replication.late') is not null")
 

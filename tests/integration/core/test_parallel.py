@@ -6,7 +6,7 @@ import os
 import time
 
 from pgrepl.background import BackgroundCall
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from pgrepl.errors import PgreplError
 from pgrepl.parallel import start_workers
 

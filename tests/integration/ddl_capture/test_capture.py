@@ -8,11 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgrepl.config import SourceConfig
+from pgrepl.config.dsn import Dsn
+from pgrepl.config.model import SourceConfig
+from pgrepl.config.naming import SchemaTemplate, TableSelection
 from pgrepl.ddl_capture import install, read_status, switch, uninstall
-from pgrepl.dsn import Dsn
 from pgrepl.errors import SourceError
-from pgrepl.naming import SchemaTemplate, TableSelection
 from tests.support.database import Database
 from tests.support.following import run_as
 from tests.support.program import run_pgrepl, write_config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.config_file import load_config
+from pgrepl.config.file import load_config
 from pgrepl.ddl_capture import install
 from tests.support.receiving import stream_from
 

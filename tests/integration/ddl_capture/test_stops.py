@@ -177,7 +177,7 @@ def test_ddl_on_a_parked_table_stops(follow, ddl):
 
 
 def test_table_that_is_locked_is_no_stop_but_a_reason_to_try_again(follow, monkeypatch):
-    monkeypatch.setattr("pgrepl.ddl_capture.session.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("pgrepl.ddl_capture.apply.target_session.LOCK_TIMEOUT", "100ms")
     following = follow()
     following.run(SETUP)
     with following.target.connect() as reader:

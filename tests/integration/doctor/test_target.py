@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl.config.dsn import Side
 from pgrepl.doctor import Area, Status
-from pgrepl.dsn import Side
-from pgrepl.migrations import migrate
-from pgrepl.postgres import connect
+from pgrepl.postgres.connect import connect
+from pgrepl.store.migrations import migrate
 from pgrepl.throwaway import Cluster
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.database import Database

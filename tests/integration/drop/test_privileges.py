@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgrepl.config_file import load_config
+from pgrepl.config.file import load_config
 from pgrepl.ddl_capture import install_script, read_status
 from tests.integration.drop.test_drop import (
     capture_of,

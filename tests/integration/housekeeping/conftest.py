@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from pgrepl.config import Config
-from pgrepl.config_file import load_config
-from pgrepl.dsn import Side
+from pgrepl.config.dsn import Side
+from pgrepl.config.file import load_config
+from pgrepl.config.model import Config
 from pgrepl.housekeeping import Housekeeper
-from pgrepl.postgres import connect
-from pgrepl.source_state import SourceRow, find_source
+from pgrepl.postgres.connect import connect
+from pgrepl.store.sources import SourceRow, find_source
 from tests.support.database import Database
 from tests.support.receiving import make_cluster, stream_alone, stream_from
 from tests.support.streaming import Streaming

@@ -6,13 +6,13 @@ import logging
 
 import pytest
 
-from pgrepl.advisory import take_lock
-from pgrepl.config_file import load_config
+from pgrepl.config.dsn import Side
+from pgrepl.config.file import load_config
 from pgrepl.ddl_capture import install
-from pgrepl.dsn import Side
 from pgrepl.housekeeping import Housekeeper
-from pgrepl.postgres import connect
-from pgrepl.source_state import find_source
+from pgrepl.postgres.advisory_locks import take_lock
+from pgrepl.postgres.connect import connect
+from pgrepl.store.sources import find_source
 from tests.support.bindings import publish_at
 from tests.support.waiting import wait_until
 

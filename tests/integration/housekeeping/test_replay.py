@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pgrepl.config_file import load_config
+from pgrepl.config.file import load_config
 from pgrepl.errors import DdlStopped
 from pgrepl.replayer import Replayer
-from pgrepl.source_state import SourceRow
+from pgrepl.store.sources import SourceRow
 from tests.support.program import run_pgrepl
 
 

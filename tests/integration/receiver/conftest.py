@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from pgrepl.config.dsn import Dsn, Endpoint, Side
 from pgrepl.doctor.plugin_probe import probe_plugin
-from pgrepl.dsn import Dsn, Endpoint, Side
-from pgrepl.postgres import connect
+from pgrepl.postgres.connect import connect
 from pgrepl.throwaway import Cluster
 from tests.support.database import Database
 from tests.support.receiving import make_cluster, stream_alone, stream_from

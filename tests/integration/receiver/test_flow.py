@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pgrepl.config_file import load_config
+from pgrepl.config.file import load_config
 from pgrepl.receiver import Receiver, ReceiverSettings, Result
 from tests.support.memory import peak_mib
 from tests.support.streaming import Streaming

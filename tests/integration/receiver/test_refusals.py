@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.config_file import load_config
-from pgrepl.encodings import python_codec
+from pgrepl.config.file import load_config
 from pgrepl.errors import SourceError
+from pgrepl.postgres.encodings import python_codec
 from pgrepl.receiver import run
 from pgrepl.receiver.postgres import source as postgres_source
 from tests.support.counting import load

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from pgrepl.bindings import publish
 from pgrepl.lsn import Lsn
+from pgrepl.store.bindings import publish
 from tests.support.bindings import target_connection
 from tests.support.looking import apply_spool, look, positions
 from tests.support.streaming import Streaming

@@ -9,7 +9,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from pgrepl.config_file import load_config
+from pgrepl.config.file import load_config
 from pgrepl.errors import SchemaVersionError, TargetUnavailable
 from pgrepl.status import read_status
 from tests.support.looking import apply_spool, look, problems

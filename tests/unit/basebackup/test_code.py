@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from pgrepl.basebackup.code import Reduced, without_code
-from pgrepl.basebackup.dump import Dump
-from pgrepl.basebackup.elements import Key
-from pgrepl.basebackup.objects import SourceObjects
-from pgrepl.basebackup.schema_errors import CodeNeededError, UnknownStatementError
-from pgrepl.basebackup.views import Views
-from pgrepl.catalogue import SourceTable
-from pgrepl.syntax import parse, to_sql
+from pgrepl.basebackup.schema.dump import Dump
+from pgrepl.basebackup.schema.errors import CodeNeededError, UnknownStatementError
+from pgrepl.basebackup.schema.expressions import Key
+from pgrepl.basebackup.schema.source_objects import SourceObjects
+from pgrepl.basebackup.schema.views import Views
+from pgrepl.basebackup.schema.without_code import Reduced, without_code
+from pgrepl.catalog.tables import SourceTable
+from pgrepl.syntax.parse import parse, to_sql
 
 NOTHING = SourceObjects(tables=[], other_tables=[], needed=[], views=Views(), members=[], unseen=[])
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgrepl.basebackup.parts import Part, TableSize, plan_parts
-from pgrepl.catalogue import SourceTable
+from pgrepl.basebackup.rows.parts import Part, TableSize, plan_parts
+from pgrepl.catalog.tables import SourceTable
 
 MB = 1024 * 1024
 BLOCK_BYTES = 8192

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from pgrepl.basebackup.dump import Dump
-from pgrepl.basebackup.needs import NeededObject
-from pgrepl.basebackup.objects import SourceObjects
-from pgrepl.basebackup.schema_errors import UnknownStatementError
-from pgrepl.basebackup.sift import SchemaPlan, sift
-from pgrepl.basebackup.views import Views
-from pgrepl.remap import SchemaMap
-from pgrepl.syntax import parse
+from pgrepl.basebackup.schema.classify import SchemaPlan, sift
+from pgrepl.basebackup.schema.dump import Dump
+from pgrepl.basebackup.schema.errors import UnknownStatementError
+from pgrepl.basebackup.schema.needed_objects import NeededObject
+from pgrepl.basebackup.schema.source_objects import SourceObjects
+from pgrepl.basebackup.schema.views import Views
+from pgrepl.syntax.parse import parse
+from pgrepl.syntax.remap import SchemaMap
 
 NOTHING = SourceObjects(tables=[], other_tables=[], needed=[], views=Views(), members=[], unseen=[])
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.basebackup.subject import Subject, subject_of
-from pgrepl.syntax import parse
+from pgrepl.basebackup.schema.subject import Subject, subject_of
+from pgrepl.syntax.parse import parse
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from pgrepl.basebackup.state import TableProgress
+from pgrepl.basebackup.copy_state import TableProgress
 from pgrepl.cli import basebackup_output
 from pgrepl.cli.basebackup_output import BarWatcher, LogWatcher, make_bars
 from pgrepl.log import configure_logging

@@ -100,7 +100,7 @@ def test_names_of_sources_are_completed(tmp_path):
 
 
 def test_bug_is_reported_without_a_traceback(monkeypatch):
-    monkeypatch.setattr("pgrepl.config_file.find_config", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("pgrepl.config.file.find_config", lambda *_, **__: 1 / 0)
     done = CliRunner().invoke(app, ["config", "check"])
     assert done.exit_code == 1
     assert "unforeseen ZeroDivisionError" in done.stderr

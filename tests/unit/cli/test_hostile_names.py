@@ -13,14 +13,14 @@ from rich.progress import Progress
 from rich.text import Text
 from typer.testing import CliRunner
 
-from pgrepl.basebackup.needs import LeftOut
+from pgrepl.basebackup.copy_state import TableProgress
 from pgrepl.basebackup.report import CopyReport
-from pgrepl.basebackup.state import TableProgress
+from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.cli import basebackup_output, doctor, output, receive, status_output
 from pgrepl.cli.main import app
 from pgrepl.cli.status_lines import Line
 from pgrepl.cli.verify_output import BarWatcher
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from pgrepl.doctor import Area, Examination, Finding, Remedy, Status
 from pgrepl.errors import ConfigError, DdlError
 from pgrepl.lsn import Lsn
@@ -60,7 +60,7 @@ def test_error_and_hint(monkeypatch, options):
     def fail(*_, **__):
         raise ConfigError(f"table {NAME}", hint=f"drop {NAME}")
 
-    monkeypatch.setattr("pgrepl.config_file.find_config", fail)
+    monkeypatch.setattr("pgrepl.config.file.find_config", fail)
     done = CliRunner().invoke(app, ["config", "check", *options])
     assert done.exit_code == ConfigError.exit_code
     assert all(line.isprintable() for line in done.stderr.split("\n"))

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from pgrepl.config_file import find_config, load_config
+from pgrepl.config.file import find_config, load_config
 from pgrepl.errors import ConfigError, UsageError
 
 MINIMAL = """

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pgrepl.config_file import load_config
+from pgrepl.config.file import load_config
 from pgrepl.durations import parse_duration, write_duration
 from pgrepl.errors import ConfigError
 from tests.support.program import run_pgrepl, write_config

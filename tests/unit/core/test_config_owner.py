@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pgrepl.config_file import load_config
+from pgrepl.config.file import load_config
 from pgrepl.errors import ConfigError
 from tests.support.program import run_pgrepl, write_config
 

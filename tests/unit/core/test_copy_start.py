@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.copy_start import CopyStart, _widened
 from pgrepl.decoding.wal2json.by_table import contained_in
 from pgrepl.lsn import Lsn
+from pgrepl.store.copy_start import CopyStart, _widened
 
 EPOCH = 1 << 32
 

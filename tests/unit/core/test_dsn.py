@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.dsn import Dsn, DsnError, Endpoint, Side
+from pgrepl.config.dsn import Dsn, DsnError, Endpoint, Side
 
 SECRET = "s3cr3t"
 WITH_SECRET = [

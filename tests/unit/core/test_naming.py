@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgrepl.naming import (
+from pgrepl.config.naming import (
     NameClashError,
     SchemaTemplate,
     TablePattern,

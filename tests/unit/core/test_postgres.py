@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from psycopg.conninfo import conninfo_to_dict
 
-from pgrepl.dsn import Dsn, Endpoint, Side
-from pgrepl.postgres import conninfo
+from pgrepl.config.dsn import Dsn, Endpoint, Side
+from pgrepl.postgres.connect import conninfo
 
 
 def parameters(dsn, **flags):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.remap import RemapError, SchemaMap, remap
-from pgrepl.remap_nodes import NAME_LISTS
-from pgrepl.syntax import SqlSyntaxError, names_in, parse, to_sql
+from pgrepl.syntax.nodes import NAME_LISTS
+from pgrepl.syntax.parse import SqlSyntaxError, names_in, parse, to_sql
+from pgrepl.syntax.remap import RemapError, SchemaMap, remap
 
 NAMES = SchemaMap(
     {"shop": "db_shop", "odd.one": "db_odd.one", "public": "db_public"},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.remap import SchemaMap, remap
-from pgrepl.syntax import SqlSyntaxError, parse, to_sql
+from pgrepl.syntax.parse import SqlSyntaxError, parse, to_sql
+from pgrepl.syntax.remap import SchemaMap, remap
 
 NAMES = SchemaMap(
     {"shop": "db_shop", "odd.one": "db_odd.one", "Größe": "db_Größe"},

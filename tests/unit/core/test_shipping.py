@@ -8,7 +8,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-from pgrepl.shipping import archive_path, write_archive
+from pgrepl.spark.package_archive import archive_path, write_archive
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,14 +25,15 @@ def test_archive_holds_every_query(tmp_path):
 
 
 def test_archive_is_importable_and_goes_with_its_process():
-    program = "from pgrepl.shipping import archive_path; print(archive_path())"
+    program = "from pgrepl.spark.package_archive import archive_path; print(archive_path())"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert not Path(done.stdout.strip()).exists()
     program = (
-        f"import sys; sys.path.insert(0, {str(archive_path())!r}); import pgrepl.basebackup.worker"
-        "; from pgrepl.migrations import read_version; print(pgrepl.__file__)"
+        f"import sys; sys.path.insert(0, {str(archive_path())!r})"
+        "; import pgrepl.basebackup.rows.task"
+        "; from pgrepl.store.migrations import read_version; print(pgrepl.__file__)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.source_code import (
+from pgrepl.source_code.policy import (
     Called,
     Name,
     has_computed_sequence,
@@ -13,7 +13,7 @@ from pgrepl.source_code import (
     judge_names,
     names_used,
 )
-from pgrepl.syntax import parse
+from pgrepl.syntax.parse import parse
 
 
 def node(sql: str):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgrepl.config import BUCKET_COUNT
-from pgrepl.spool import bucket_of, microseconds
+from pgrepl.config.model import BUCKET_COUNT
+from pgrepl.store.spool import bucket_of, microseconds
 
 
 def test_buckets_are_what_they_always_were():

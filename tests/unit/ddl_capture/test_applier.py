@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from pgrepl.config import Config, ReplayConfig, SparkConfig, TargetConfig
+from pgrepl.config.dsn import Dsn
+from pgrepl.config.model import Config, ReplayConfig, SparkConfig, TargetConfig
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture import Applier
-from pgrepl.dsn import Dsn
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.source_state import SourceRow
+from pgrepl.store.sources import SourceRow
 
 SOURCE = SourceRow(1, "shop", "pgrepl_shop", "shop", 1, 1, "streaming", Lsn(1))
 DROPPED = {

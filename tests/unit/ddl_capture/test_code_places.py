@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.ddl_capture.code_places import CodePlace, remove_code
-from pgrepl.ddl_capture.expectation import find_absent, find_code, without
-from pgrepl.syntax import parse, to_sql
+from pgrepl.ddl_capture.policy.code_places import CodePlace, remove_code
+from pgrepl.ddl_capture.policy.expectation import find_absent, find_code, without
+from pgrepl.syntax.parse import parse, to_sql
 
 
 @pytest.mark.parametrize(

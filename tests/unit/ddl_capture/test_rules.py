@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.config import CODE_KINDS
-from pgrepl.ddl_capture.naming import CaptureMap
-from pgrepl.ddl_capture.rules import Included, RefusedError, left_out, refine
-from pgrepl.remap import RemapError, remap
-from pgrepl.syntax import parse, to_sql
+from pgrepl.config.model import CODE_KINDS
+from pgrepl.ddl_capture.apply.qualify import CaptureMap
+from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, refine
+from pgrepl.syntax.parse import parse, to_sql
+from pgrepl.syntax.remap import RemapError, remap
 
 EVERYTHING = ("views", "functions", "triggers", "grants", "policies")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.ddl_capture.event import CapturedEvent
-from pgrepl.ddl_capture.statement import UnknownStatementError, find_statement
-from pgrepl.ddl_capture.tags import command_tag
-from pgrepl.syntax import parse, to_sql
+from pgrepl.ddl_capture.decode.command_tags import command_tag
+from pgrepl.ddl_capture.decode.event import CapturedEvent
+from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
+from pgrepl.syntax.parse import parse, to_sql
 
 
 def event(tag: str, query: str = "", **fields) -> CapturedEvent:

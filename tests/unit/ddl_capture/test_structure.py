@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pgrepl.ddl_capture.naming import CaptureMap
-from pgrepl.ddl_capture.structure import compare_tables
+from pgrepl.ddl_capture.apply.qualify import CaptureMap
+from pgrepl.ddl_capture.apply.structure import compare_tables
 
 NAMES = CaptureMap({"app": "t_app"})
 

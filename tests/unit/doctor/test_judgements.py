@@ -7,7 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgrepl.config import SourceConfig
+from pgrepl.catalog.ownership import OwnerRole
+from pgrepl.config.dsn import Dsn
+from pgrepl.config.model import SourceConfig
+from pgrepl.config.naming import SchemaTemplate, TableSelection
 from pgrepl.doctor.code_checks import check_source_code
 from pgrepl.doctor.finding import Area, Examination, Finding, Status, exit_code
 from pgrepl.doctor.machine import ClockReading, check_clocks
@@ -17,9 +20,6 @@ from pgrepl.doctor.source_checks import check_slot, check_trust_code, check_vers
 from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot
 from pgrepl.doctor.target_checks import check_lz4
 from pgrepl.doctor.target_facts import SourceCode, TargetFacts, TargetServer
-from pgrepl.dsn import Dsn
-from pgrepl.naming import SchemaTemplate, TableSelection
-from pgrepl.ownership import OwnerRole
 
 SERVER = SourceServer(
     version_num=150020,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.config import SparkConfig
+from pgrepl.config.model import SparkConfig
 from pgrepl.doctor import Status
 from pgrepl.doctor.spark_checks import check_closed
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl import config, errors
-from pgrepl.config_file import load_config
+from pgrepl import errors
+from pgrepl.config.file import load_config
+from pgrepl.config import model as config
 from pgrepl.errors import PgreplError
 
 ROOT = Path(__file__).parents[3]

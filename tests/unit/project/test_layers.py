@@ -23,6 +23,7 @@ STAGES = {
     "progress",
     "receiver",
     "replayer",
+    "resync",
     "status",
     "systemd",
     "verify",
@@ -32,6 +33,8 @@ ALLOWED: dict[str, set[str]] = {
     "core": set(),
     "throwaway": set(),
     **{stage: set() for stage in STAGES},
+    # It copies as the one does, and applies what waited as the other does.
+    "resync": {"basebackup", "replayer"},
     "demo": {"throwaway"},
     "cli": STAGES | {"demo", "throwaway"},
 }

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pgrepl.config.naming import TableSelection
 from pgrepl.decoding.wal2json import Wal2JsonStream
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.naming import TableSelection
 from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.routing import CatalogueTable, Router
-from pgrepl.spool import bucket_of
+from pgrepl.store.spool import bucket_of
 from tests.support.lines import begin, change, commit, frame, transaction
 
 START = Lsn(0x50)

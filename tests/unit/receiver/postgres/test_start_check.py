@@ -12,7 +12,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.catalog import SourceFacts
 from pgrepl.receiver.postgres.start_check import Identity, check_start
 from pgrepl.receiver.spool_session import Progress
-from pgrepl.source_state import SourceRow
+from pgrepl.store.sources import SourceRow
 
 ROW = SourceRow(1, "shop", "slot", "db", 77, 1, "streaming", Lsn(0x100))
 FACTS = SourceFacts("UTF8", False, Lsn(0x900), 60, "wal2json", "db", Lsn(0x100), "reserved")

@@ -1,0 +1,71 @@
+"""Remove everything of a copy, and nothing that others made."""
+
+from __future__ import annotations
+
+from pgrepl.basebackup import copy_state
+from pgrepl.catalog.dependents import find_dependents, find_strangers
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import SourceConfig
+from pgrepl.errors import TargetError
+from pgrepl.failpoint import reach
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.slot import drop_slot
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.sources import SourceRow, read_target_schemas
+
+__all__ = ["check_removable", "discard"]
+
+
+def discard(
+    target: Connection,
+    endpoint: Endpoint,
+    origin: Connection,
+    source: SourceConfig,
+    row: SourceRow,
+) -> None:
+    """Drop schemas, origin and slot of a source, and forget it.
+
+    Interrupted, it leaves the source in state "creating": the next run removes the rest.
+
+    Raises
+    ------
+    TargetError
+        when somebody built on the copy or in its schemas, or a receiver uses the origin.
+
+    """
+    with translated(endpoint, "cannot remove the copy"):
+        check_removable(target, endpoint, row.source_id)
+        # Fails while a receiver uses it, before anything is gone.
+        target.execute(
+            "select pg_replication_origin_drop(roname) from pg_replication_origin"
+            " where roname = %s",
+            (row.slot,),
+        )
+        copy_state.forget(target, row.source_id)
+        reach("basebackup.discarded")
+        drop_slot(origin, source.endpoint, row.slot)
+        target.execute("delete from replication.source where source_id = %s", (row.source_id,))
+
+
+def check_removable(target: Connection, endpoint: Endpoint, source_id: int) -> None:
+    """Refuse to drop a source's schemas when more than the copy would go with them.
+
+    Raises
+    ------
+    TargetError
+        naming what others made.
+
+    """
+    dependents = find_dependents(target, list(read_target_schemas(target, source_id).values()))
+    if dependents:
+        raise TargetError(
+            f"{endpoint}: objects outside the copy depend on it: {', '.join(dependents[:5])}",
+            hint="Drop them first; pgrepl removes only what it made.",
+        )
+    strangers = find_strangers(target, source_id)
+    if strangers:
+        raise TargetError(
+            f"{endpoint}: schemas of the copy hold tables that are not replicated:"
+            f" {', '.join(strangers[:5])}",
+            hint="Move them to another schema or drop them; pgrepl removes only what it made.",
+        )

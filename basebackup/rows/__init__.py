@@ -1,0 +1,1 @@
+"""The rows: cut into parts, copied by workers, COPY into COPY."""

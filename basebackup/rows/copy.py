@@ -1,0 +1,92 @@
+"""Copy rows of tables under a snapshot: for a new copy, one that goes on, and a resync."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pgrepl.basebackup import copy_state
+from pgrepl.basebackup.report import Watcher
+from pgrepl.basebackup.rows.parts import plan_parts
+from pgrepl.basebackup.rows.task import CopyTask
+from pgrepl.basebackup.rows.workers import CopyWorkers, copy_parts
+from pgrepl.basebackup.snapshot import Keeper
+from pgrepl.catalog.tables import SourceTable, read_plain_columns
+from pgrepl.config.dsn import Endpoint
+from pgrepl.failpoint import reach
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.sqlstate import translated
+
+__all__ = ["RowCopy"]
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCopy:
+    """What is copied from where to where."""
+
+    source: Endpoint
+    endpoint: Endpoint
+    target: Connection
+    source_id: int
+    target_schemas: Mapping[str, str]
+    watcher: Watcher
+    #: Whether keys and foreign keys are in force already.
+    is_live: bool = False
+
+    def run(
+        self,
+        keeper: Keeper,
+        tables: Sequence[SourceTable],
+        workers: CopyWorkers,
+        empty: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Copy the tables; ``empty`` runs in the transaction that records what will be copied."""
+        self.watcher.begin("data")
+        with translated(self.endpoint, "cannot read the columns"):
+            tables = self._as_on_target(tables)
+        task = CopyTask(
+            source=self.source,
+            target=self.endpoint,
+            run_id=uuid4(),
+            snapshot=keeper.snapshot,
+            tables={table.key: table for table in tables},
+            target_schemas=self.target_schemas,
+            is_live=self.is_live,
+        )
+        parts = plan_parts(tables, keeper.sizes(tables), workers.jobs)
+        with translated(self.endpoint, "cannot plan the copy"), self.target.transaction():
+            empty()
+            copy_state.begin_copying(
+                self.target,
+                self.source_id,
+                run_id=task.run_id,
+                parts=parts,
+                tables=tables,
+                target_schemas=task.target_schemas,
+                start=keeper.start,
+            )
+        reach("basebackup.copy_planned")
+        logger.info("copying begins", extra={"parts": len(parts), "jobs": workers.jobs})
+        copy_parts(workers, task, parts, lambda: self._poll(keeper, tables), _POLL_S)
+
+    def _as_on_target(self, tables: Sequence[SourceTable]) -> Sequence[SourceTable]:
+        """Add the generated columns that are plain ones there: they take the source's values."""
+        places = {table.key: (self.target_schemas[table.schema], table.name) for table in tables}
+        plain = read_plain_columns(self.target, places.values())
+        return [table.with_generated(plain.get(places[table.key], frozenset())) for table in tables]
+
+    def _poll(self, keeper: Keeper, tables: Sequence[SourceTable]) -> None:
+        with translated(self.endpoint, "cannot follow the copy"):
+            with self.target.transaction():
+                ready_count = copy_state.finish_tables(self.target, self.source_id, tables)
+                # Last: whatever is ready now was copied while the keeper held its locks.
+                keeper.check()
+            if ready_count:
+                reach("basebackup.table_ready")
+            self.watcher.show(copy_state.read_progress(self.target, self.source_id))

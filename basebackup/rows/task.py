@@ -1,0 +1,163 @@
+"""A copying task: takes part after part from the target's list until none is left.
+
+Each part is one target transaction: its row in ``replication.copy_part`` locked, its rows written,
+its row updated. Whatever becomes of a task, a part is copied once or not at all, and another task
+takes it. Tasks that outlive their run find no part of it any more.
+
+Everything here runs in worker processes or in Spark's executors. The conninfos travel inside the
+pickled task.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import namedtuple_row
+from psycopg.sql import SQL, Identifier, Literal
+
+from pgrepl.basebackup.rows.copy_pipe import Transferred, copy_in, copy_out, transfer
+from pgrepl.catalog.tables import SourceTable
+from pgrepl.config.dsn import Endpoint
+from pgrepl.errors import PgreplError
+from pgrepl.failpoint import reach
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translated
+
+__all__ = ["CopyTask", "open_snapshot", "run_task"]
+
+_STAGE = "basebackup"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyTask:
+    """What a task needs to know. Holds secrets: it is pickled, never printed."""
+
+    source: Endpoint = field(repr=False)
+    target: Endpoint = field(repr=False)
+    run_id: UUID
+    snapshot: str
+    tables: Mapping[tuple[str, str], SourceTable] = field(repr=False)
+    target_schemas: Mapping[str, str] = field(repr=False)
+    #: Whether keys and foreign keys are in force already.
+    is_live: bool = False
+
+
+class _Part(NamedTuple):
+    part_id: int
+    schema_name: str
+    table_name: str
+    first_block: int | None
+    end_block: int | None
+
+
+def run_task(task: CopyTask) -> Sequence[PgreplError]:
+    """Copy parts until none is left; return what went wrong with some of them."""
+    errors: list[PgreplError] = []
+    while True:
+        try:
+            with (
+                closing(connect(task.source, _STAGE)) as source,
+                closing(connect(task.target, _STAGE)) as target,
+            ):
+                with translated(task.source, "cannot use the snapshot"):
+                    open_snapshot(source, task.snapshot)
+                if task.is_live:
+                    with translated(task.target, "cannot lift foreign keys"):
+                        target.execute("set session_replication_role = replica")
+                failed = _copy_all(task, source, target)
+        except PgreplError as exc:
+            # No part is to blame: without connections or the snapshot nothing can be copied.
+            return [*errors, exc]
+        if failed is None:
+            return errors
+        errors.append(failed)
+
+
+def open_snapshot(connection: Connection, snapshot: str) -> None:
+    """Begin a transaction that sees what the snapshot sees."""
+    connection.execute("begin isolation level repeatable read read only")
+    connection.execute(SQL("set transaction snapshot {}").format(Literal(snapshot)))
+
+
+def _copy_all(task: CopyTask, source: Connection, target: Connection) -> PgreplError | None:
+    """Copy parts until none is left, or one fails; the connections are of no use then."""
+    while True:
+        part = None
+        try:
+            with translated(task.target, "cannot record the copy"), target.transaction():
+                part = _take(target, task.run_id)
+                if part is None:
+                    return None
+                begin = time.monotonic()
+                copied = _copy(task, source, target, part)
+                reach("basebackup.part_copied")
+                target.execute(
+                    "update replication.copy_part set row_count = %s, byte_count = %s, seconds = %s"
+                    " where part_id = %s",
+                    (copied.row_count, copied.byte_count, time.monotonic() - begin, part.part_id),
+                )
+        except PgreplError as exc:
+            if part is None:
+                raise
+            _record_failure(task, part, exc)
+            return exc
+
+
+def _take(target: Connection, run_id: UUID) -> _Part | None:
+    with target.cursor(row_factory=namedtuple_row) as cursor:
+        row = cursor.execute(
+            "select part_id, schema_name, table_name, first_block, end_block"
+            " from replication.copy_part"
+            " where run_id = %s and row_count is null and error is null"
+            " order by size_bytes desc, part_id limit 1 for update skip locked",
+            (run_id,),
+        ).fetchone()
+    return _Part(*row) if row is not None else None
+
+
+def _copy(task: CopyTask, source: Connection, target: Connection, part: _Part) -> Transferred:
+    table = task.tables[part.schema_name, part.table_name]
+    target_schema = task.target_schemas[table.schema]
+    if not table.columns:
+        return _copy_empty_rows(task, source, target, table)
+    try:
+        return transfer(
+            (task.source, source, copy_out(table, part.first_block, part.end_block)),
+            (task.target, target, copy_in(table, target_schema)),
+            table,
+        )
+    except PgreplError:
+        # In the middle of a COPY there is no way to roll back but this one.
+        target.close()
+        raise
+
+
+def _copy_empty_rows(
+    task: CopyTask, source: Connection, target: Connection, table: SourceTable
+) -> Transferred:
+    """Copy a table of which no column is stored: all there is of its rows is how many."""
+    with translated(task.source, f"cannot read {table}"):
+        ((count,),) = source.execute(
+            SQL("select count(*) from only {}").format(table.identifier)
+        ).fetchall()
+    copy = Identifier(task.target_schemas[table.schema], table.name)
+    with translated(task.target, f"cannot write the copy of {table}"):
+        target.execute(
+            SQL("insert into {} select from generate_series(1, {})").format(copy, Literal(count))
+        )
+    return Transferred(count, 0)
+
+
+def _record_failure(task: CopyTask, part: _Part, error: PgreplError) -> None:
+    """Keep other tasks from failing on the same part; when that fails too, they find out."""
+    with suppress(PgreplError, psycopg.Error), connect(task.target, _STAGE) as target:
+        target.execute(
+            "update replication.copy_part set error = %s where part_id = %s",
+            (error.message, part.part_id),
+        )

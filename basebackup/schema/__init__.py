@@ -1,0 +1,1 @@
+"""The source's schema: dumped, freed of code, classified, renamed."""

@@ -1,0 +1,1 @@
+"""The configuration file: what it may say, and how it is read."""

@@ -1,0 +1,319 @@
+"""Find and read ``pgrepl.toml``.
+
+Reading is strict and complete: every unknown key, wrong type and clash in the file is collected,
+and one ``ConfigError`` names them all with file, key and reason.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+from pgrepl.config.dsn import Dsn
+from pgrepl.config.model import (
+    BUCKET_COUNT,
+    CONSISTENCIES,
+    DDL_KINDS,
+    ON_CONFLICTS,
+    ON_ERRORS,
+    PLUGINS,
+    SOURCE_KINDS,
+    SPECIAL_FLOATS,
+    Config,
+    Consistency,
+    DdlConfig,
+    HousekeepingConfig,
+    OnConflict,
+    OnError,
+    Plugin,
+    ReplayConfig,
+    SourceConfig,
+    SourceKind,
+    SparkConfig,
+    SpecialFloats,
+    TargetConfig,
+)
+from pgrepl.config.naming import (
+    IDENTIFIER_BYTES,
+    NameClashError,
+    SchemaTemplate,
+    TableSelection,
+    assign_target_schemas,
+    check_target_schema,
+)
+from pgrepl.config.section import Problems, Section
+from pgrepl.errors import ConfigError
+
+__all__ = ["CONFIG_NAME", "find_config", "load_config"]
+
+CONFIG_NAME = "pgrepl.toml"
+
+_SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")
+#: A century: more than that no clock need count back.
+_LONGEST_HISTORY = timedelta(days=36_500)
+_SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
+
+
+def find_config(given: Path | None, *, home: str | None, etc: Path = Path("/etc")) -> Path:
+    """Return the file to read: the one given, else the first that exists.
+
+    ``given`` is ``--config`` or ``$PGREPL_CONFIG``; it must exist. ``home`` may be unknown.
+    """
+    if given is not None:
+        if not _is_there(given):
+            raise ConfigError(
+                f"{given} does not exist",
+                hint="Check --config, or PGREPL_CONFIG in the environment.",
+            )
+        return given
+    places = [Path(CONFIG_NAME)]
+    if home:
+        places.append(Path(home) / ".config" / "pgrepl" / CONFIG_NAME)
+    places.append(etc / "pgrepl" / CONFIG_NAME)
+    for place in places:
+        if _is_there(place):
+            return place
+    looked = ", ".join(map(str, places))
+    raise ConfigError(
+        f"no {CONFIG_NAME} found; looked for {looked}",
+        hint="Name one with --config, or begin with docs/examples/minimal.toml.",
+    )
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as exc:
+        raise ConfigError(f"cannot read {path}: {(exc.strerror or '').lower()}") from exc
+
+
+def load_config(path: Path) -> Config:
+    """Read a configuration file.
+
+    Raises
+    ------
+    ConfigError
+        naming the file and each mistake in it.
+
+    """
+    problems = Problems(path)
+    root = Section(_parse(path), "", problems)
+    config = Config(
+        path=path,
+        target=_read_target(root.section("target")),
+        spark=_read_spark(root.section("spark", required=False)),
+        replay=_read_replay(root.section("replay", required=False)),
+        housekeeping=_read_housekeeping(root.section("housekeeping", required=False)),
+        sources=_read_sources(root.section("sources", required=False)),
+        ddl=_read_ddl(root.section("ddl", required=False)),
+    )
+    root.finish()
+    _check_sources(config.sources, problems)
+    problems.raise_if_any()
+    return config
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"cannot read {path}: it is not a file")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise ConfigError(f"cannot read {path}: {(exc.strerror or '').lower()}") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path}: not UTF-8 at byte {exc.start}") from exc
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(
+            f"{path}: not TOML: {str(exc)[:1].lower()}{str(exc)[1:]}",
+            hint="Texts stand in double quotes, sections in square brackets.",
+        ) from exc
+    except (ValueError, RecursionError) as exc:
+        # Python reads neither numbers of thousands of digits nor lists of thousands of levels.
+        raise ConfigError(f"{path}: not a configuration: a value in it is monstrous") from exc
+
+
+def _read_dsn(section: Section) -> Dsn:
+    return section.convert("dsn", section.text("dsn"), Dsn, fallback=Dsn(""))
+
+
+def _read_target(section: Section) -> TargetConfig:
+    target = TargetConfig(dsn=_read_dsn(section))
+    section.finish()
+    return target
+
+
+def _read_spark(section: Section) -> SparkConfig:
+    conf = section.flat_texts("conf")
+    for key in conf:
+        if not key.startswith("spark."):
+            section.problem(f"conf.{key}", 'Spark settings begin with "spark."')
+        if key == "spark.master":
+            section.problem(f"conf.{key}", "belongs into spark.master of this file")
+    spark = SparkConfig(
+        master=section.text("master", default="local[*]"), conf=MappingProxyType(conf)
+    )
+    section.finish()
+    return spark
+
+
+def _read_replay(section: Section) -> ReplayConfig:
+    replay = ReplayConfig(
+        shards=section.integer("shards", default=4, low=1, high=BUCKET_COUNT),
+        batch_seconds=section.integer("batch_seconds", default=30, low=1, high=86_400),
+        consistency=cast("Consistency", section.choice("consistency", CONSISTENCIES)),
+        on_error=cast("OnError", section.choice("on_error", ON_ERRORS)),
+        on_conflict=cast("OnConflict", section.choice("on_conflict", ON_CONFLICTS)),
+    )
+    section.finish()
+    return replay
+
+
+def _read_housekeeping(section: Section) -> HousekeepingConfig:
+    defaults = HousekeepingConfig()
+    housekeeping = HousekeepingConfig(
+        foreign_key_indexes=section.boolean(
+            "foreign_key_indexes", default=defaults.foreign_key_indexes
+        ),
+        history=section.duration("history", default=defaults.history, high=_LONGEST_HISTORY),
+    )
+    section.finish()
+    return housekeeping
+
+
+def _read_ddl(section: Section) -> DdlConfig:
+    ddl = DdlConfig(
+        include=section.choices("include", DDL_KINDS),
+        resync=section.boolean("resync", default=DdlConfig().resync),
+    )
+    section.finish()
+    return ddl
+
+
+def _read_sources(section: Section) -> Mapping[str, SourceConfig]:
+    sources = {}
+    for name in section.names():
+        part = section.section(name)
+        if not _SOURCE_NAME.fullmatch(name):
+            part.problem("", "a source's name is a lower-case letter, then letters, digits or _")
+        sources[name] = _read_source(name, part)
+        part.finish()
+    return MappingProxyType(sources)
+
+
+def _read_owner(section: Section) -> str:
+    owner = section.text("owner", default="")
+    if len(owner.encode()) > IDENTIFIER_BYTES or "\0" in owner:
+        section.problem("owner", f"a role's name has at most {IDENTIFIER_BYTES} bytes")
+    return owner
+
+
+def _read_source(name: str, section: Section) -> SourceConfig:
+    slot = section.text("slot", default=f"pgrepl_{name}")
+    if not _SLOT_NAME.fullmatch(slot):
+        section.problem(
+            "slot",
+            f'"{slot}" cannot be a slot: only lower-case letters, digits and _,'
+            f" at most {IDENTIFIER_BYTES} of them",
+        )
+    return SourceConfig(
+        name=name,
+        dsn=_read_dsn(section),
+        slot=slot,
+        owner=_read_owner(section),
+        schema=section.convert(
+            "schema",
+            section.text("schema", default="{db}_{schema}"),
+            SchemaTemplate,
+            fallback=SchemaTemplate("{db}_{schema}"),
+        ),
+        selection=TableSelection(
+            include=section.patterns("tables", default=("*.*",)),
+            exclude=section.patterns("exclude", default=()),
+        ),
+        max_spool=section.size("max_spool"),
+        special_floats=cast("SpecialFloats", section.choice("special_floats", SPECIAL_FLOATS)),
+        trust_code=section.boolean("trust_code", default=False),
+        kind=cast("SourceKind", section.choice("kind", SOURCE_KINDS)),
+        plugin=cast("Plugin", section.choice("plugin", PLUGINS)),
+    )
+
+
+def _check_sources(sources: Mapping[str, SourceConfig], problems: Problems) -> None:
+    if not sources:
+        problems.add("sources", "there is none: add a section [sources.NAME] with its dsn")
+    slots: dict[str, str] = {}
+    for source in sources.values():
+        _check_target_schemas(source, problems)
+        first = slots.setdefault(source.slot, source.name)
+        if first != source.name:
+            problems.add(
+                f"sources.{source.name}.slot",
+                f'"{source.slot}" is the slot of source "{first}" too;'
+                " the origin on the target has the same name, so each source needs its own",
+            )
+    _check_clashes(sources.values(), problems)
+
+
+def _check_target_schemas(source: SourceConfig, problems: Problems) -> None:
+    """Check the names of one source as far as they are known without asking it."""
+    key = f"sources.{source.name}.schema"
+    schemas = source.selection.schemas
+    if not source.schema.uses("schema") and (schemas is None or len(schemas) > 1):
+        problems.add(key, "lacks {schema}, so the tables of several schemas would meet in one")
+        return
+    if not _is_known(source):
+        return
+    try:
+        if schemas is None:
+            check_target_schema(
+                f"{_target_schema(source, '')}x", f'any schema of source "{source.name}"'
+            )
+        else:
+            assign_target_schemas([(source.name, source.dsn.dbname or "", source.schema, schemas)])
+    except NameClashError as exc:
+        problems.add(key, str(exc))
+
+
+def _check_clashes(sources: Iterable[SourceConfig], problems: Problems) -> None:
+    """Find sources that name their target schemas alike, as far as the file tells."""
+    known = [source for source in sources if _is_known(source)]
+    # NUL cannot be part of a name, so it marks the place of the schema.
+    alike: dict[str, list[SourceConfig]] = {}
+    for source in known:
+        alike.setdefault(_target_schema(source, "\0"), []).append(source)
+    for one, *others in alike.values():
+        for other in others:
+            mine, theirs = one.selection.schemas, other.selection.schemas
+            if mine is None or theirs is None or mine & theirs:
+                problems.add(
+                    f"sources.{other.name}.schema",
+                    f'maps to the same target schemas as source "{one.name}";'
+                    " put {source} into one of them",
+                )
+    literal = [source for source in known if source.selection.schemas is not None]
+    taken: dict[str, tuple[str, str]] = {}
+    for source in literal:
+        for schema in sorted(source.selection.schemas or ()):
+            target = _target_schema(source, schema)
+            first = taken.setdefault(target, (source.name, _target_schema(source, "\0")))
+            if first[0] != source.name and first[1] != _target_schema(source, "\0"):
+                problems.add(
+                    f"sources.{source.name}.schema",
+                    f'schema "{schema}" would become "{target}", as one of source "{first[0]}"',
+                )
+
+
+def _is_known(source: SourceConfig) -> bool:
+    """Whether the target schemas can be told without asking the source for its database."""
+    return source.dsn.dbname is not None or not source.schema.uses("db")
+
+
+def _target_schema(source: SourceConfig, schema: str) -> str:
+    return source.schema.target_schema(
+        source=source.name, db=source.dsn.dbname or "", schema=schema
+    )

@@ -1,0 +1,74 @@
+"""Locks by name, held by a session on the target: one process at a time does a piece of work."""
+
+from __future__ import annotations
+
+import hashlib
+
+from pgrepl.errors import AlreadyRunning
+from pgrepl.postgres.connect import Connection
+
+__all__ = [
+    "copy_lock",
+    "find_holder",
+    "receive_lock",
+    "take_lock",
+    "try_lock",
+    "try_transaction_lock",
+]
+
+
+def take_lock(connection: Connection, name: str) -> None:
+    """Take the lock until the connection closes.
+
+    Raises
+    ------
+    AlreadyRunning
+        when another session holds it.
+
+    """
+    if not try_lock(connection, name):
+        raise AlreadyRunning(
+            f"{name} runs already", hint="Wait for it to end; nothing was touched."
+        )
+
+
+def try_lock(connection: Connection, name: str) -> bool:
+    """Take the lock until the connection closes; False when another session holds it."""
+    ((is_taken,),) = connection.execute("select pg_try_advisory_lock(%s)", (_key(name),)).fetchall()
+    return bool(is_taken)
+
+
+def find_holder(connection: Connection, name: str) -> int | None:
+    """Return the server process that holds the lock; None when there is none any more."""
+    row = connection.execute(
+        "select pid from pg_locks where locktype = 'advisory' and granted and objsubid = 1"
+        " and database = (select oid from pg_database where datname = current_database())"
+        " and (classid::bigint << 32 | objid::bigint) = %s",
+        (_key(name),),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def try_transaction_lock(connection: Connection, name: str) -> bool:
+    """Take the lock until the open transaction ends; False when another session holds it."""
+    ((is_taken,),) = connection.execute(
+        "select pg_try_advisory_xact_lock(%s)", (_key(name),)
+    ).fetchall()
+    return bool(is_taken)
+
+
+def copy_lock(source: str) -> str:
+    """Return the name of the lock of whoever copies tables of a source, all or some again."""
+    return f'basebackup of source "{source}"'
+
+
+def receive_lock(source: str) -> str:
+    """Return the name of the lock of a source's receiver."""
+    return f'receive of source "{source}"'
+
+
+def _key(name: str) -> int:
+    # 64 bits of a hash: the names are few, and a server's own locks have keys of their own kind.
+    return int.from_bytes(
+        hashlib.sha256(f"pgrepl/{name}".encode()).digest()[:8], "big", signed=True
+    )

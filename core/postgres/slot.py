@@ -1,0 +1,22 @@
+"""pgrepl's replication slot on a source."""
+
+from __future__ import annotations
+
+from pgrepl.config.dsn import Endpoint
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.sqlstate import translated
+
+__all__ = ["PLUGIN", "drop_slot"]
+
+PLUGIN = "wal2json"
+
+
+def drop_slot(connection: Connection, endpoint: Endpoint, slot: str) -> bool:
+    """Drop the slot if it is there, and return whether it was."""
+    with translated(endpoint, f'cannot drop slot "{slot}"'):
+        dropped = connection.execute(
+            "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+            " where slot_name = %s and plugin = %s and database = current_database()",
+            (slot, PLUGIN),
+        ).fetchall()
+    return bool(dropped)

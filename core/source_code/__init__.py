@@ -1,0 +1,1 @@
+"""Whether code of a source may stand on the target."""

@@ -1,0 +1,1 @@
+"""Spark sessions, and our own package for their executors."""

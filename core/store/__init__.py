@@ -1,0 +1,1 @@
+"""Everything that pgrepl keeps in schema "replication" on the target."""

@@ -1,0 +1,88 @@
+"""The rows of ``replication.resync_due``: tables that replay has copied again by itself.
+
+DDL marks them, what replay runs in the background copies them, ``pgrepl resync`` may come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row
+
+from pgrepl.postgres.connect import Connection
+
+__all__ = ["DueTable", "clear_due", "mark_due", "note_failure", "read_due"]
+
+
+@dataclass(frozen=True, slots=True)
+class DueTable:
+    """One table, by its name on the source."""
+
+    schema_name: str
+    table_name: str
+    reason: str
+    marked_at: datetime
+    attempt_count: int
+    #: Whether it is parked for another reason than a resync: that is for a person to settle.
+    is_parked: bool
+    #: Whether a resync copied it, and only what waited is not applied yet.
+    is_copied: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Schema and name on the source."""
+        return self.schema_name, self.table_name
+
+
+def mark_due(connection: Connection, source_id: int, key: tuple[str, str], reason: str) -> None:
+    """Have a replicated table copied again; a partitioned one has no rows of its own."""
+    connection.execute(
+        "insert into replication.resync_due (source_id, schema_name, table_name, reason)"
+        " select source_id, schema_name, table_name, %s from replication.source_table"
+        " where source_id = %s and schema_name = %s and table_name = %s"
+        " on conflict (source_id, schema_name, table_name) do update"
+        " set marked_at = excluded.marked_at, attempt_count = 0, error = null",
+        (reason, source_id, *key),
+    )
+
+
+def read_due(connection: Connection, source_id: int) -> Sequence[DueTable]:
+    """Return what is due of a source, the oldest first."""
+    with connection.cursor(row_factory=class_row(DueTable)) as cursor:
+        return cursor.execute(
+            "select d.schema_name::text, d.table_name::text, d.reason, d.marked_at,"
+            " d.attempt_count, p.source_id is not null and t.state = 'ready' and not f.is_resync"
+            " as is_parked,"
+            " p.source_id is not null and t.state = 'ready' and f.is_resync as is_copied"
+            " from replication.resync_due d"
+            " join replication.source_table t using (source_id, schema_name, table_name)"
+            " left join replication.parked_table p using (source_id, schema_name, table_name)"
+            " cross join lateral (select p.reason ~ '^resync(: |$)' and p.sqlstate is null"
+            " and p.retry_count = 0 as is_resync) f"
+            " where d.source_id = %s order by d.marked_at, 1, 2",
+            (source_id,),
+        ).fetchall()
+
+
+def note_failure(
+    connection: Connection, source_id: int, tables: Iterable[DueTable], error: str
+) -> None:
+    """Keep why tables could not be copied."""
+    for table in tables:
+        connection.execute(
+            "update replication.resync_due set attempt_count = attempt_count + 1, error = %s"
+            " where source_id = %s and schema_name = %s and table_name = %s and marked_at = %s",
+            (error, source_id, *table.key, table.marked_at),
+        )
+
+
+def clear_due(connection: Connection, source_id: int, tables: Iterable[DueTable]) -> None:
+    """Forget marks of tables that were copied, unless they were marked anew since."""
+    for table in tables:
+        connection.execute(
+            "delete from replication.resync_due"
+            " where source_id = %s and schema_name = %s and table_name = %s and marked_at = %s",
+            (source_id, *table.key, table.marked_at),
+        )

@@ -1,0 +1,1 @@
+"""SQL as trees, by PostgreSQL's own grammar, and schemas renamed in it."""

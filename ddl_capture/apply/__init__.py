@@ -1,0 +1,1 @@
+"""Captured DDL applied to the target, and compared with the source."""

@@ -1,0 +1,207 @@
+"""The target's side of DDL capture: what the replayer calls for each row of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psycopg
+
+from pgrepl.config.model import Config
+from pgrepl.config.naming import NameClashError, shown_name
+from pgrepl.ddl import CapturedDdl
+from pgrepl.ddl_capture import journal
+from pgrepl.ddl_capture.apply.command import Application
+from pgrepl.ddl_capture.apply.compare import DifferentError
+from pgrepl.ddl_capture.apply.create_as import FILLED, find_filled
+from pgrepl.ddl_capture.apply.workspace import Workspace
+from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite, decode_event
+from pgrepl.ddl_capture.decode.statement import UnknownStatementError
+from pgrepl.ddl_capture.journal import StatementStopped
+from pgrepl.ddl_capture.policy.rules import Included, RefusedError
+from pgrepl.errors import DdlStopped, TargetUnavailable
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.sqlstate import translate
+from pgrepl.syntax.parse import SqlSyntaxError
+from pgrepl.syntax.remap import RemapError
+from pgrepl.terminal import command
+
+__all__ = ["Applier"]
+
+_UNTOLD = (
+    DifferentError,
+    NameClashError,
+    RefusedError,
+    RemapError,
+    SqlSyntaxError,
+    UnknownStatementError,
+)
+#: What the source had before the copy and no replicated table used is not on the target.
+_MISSING = (
+    psycopg.errors.InvalidSchemaName,
+    psycopg.errors.UndefinedFunction,
+    psycopg.errors.UndefinedObject,
+    psycopg.errors.UndefinedTable,
+)
+
+_EXTENSION = frozenset({"CREATE EXTENSION", "ALTER EXTENSION"})
+
+
+class Applier:
+    """Applies captured DDL: a ``pgrepl.ddl.DdlApplier``.
+
+    Between two calls it remembers only what the triggers report before a command's end, in the same
+    transaction: what it dropped and wrote anew, and that an extension's script runs.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """Connect to nothing."""
+        self._config = config
+        self._place: tuple[int, int] | None = None
+        self._last_id = 0
+        self._dropped: list[DroppedObject] = []
+        self._rewrites: list[Rewrite] = []
+        self._tables: list[Mapping[str, Any]] = []
+        self._script_depth = 0
+
+    def apply(self, connection: Connection, event: CapturedDdl) -> None:
+        """Apply one event inside the caller's open transaction.
+
+        Raises
+        ------
+        DdlStopped
+            when it cannot be applied, or its outcome differs from the source.
+        TargetUnavailable
+            when it could not be applied now and may be later: a lock was not to be had.
+
+        """
+        row = decode_event(event.row)
+        self._begin(event, row)
+        if self._is_in_script(row):
+            return
+        if row.kind in ("drop", "rewrite"):
+            self._dropped += row.dropped
+            self._rewrites += [row.rewritten] if row.rewritten is not None else []
+            self._tables += row.tables
+            return
+        is_filled = row.kind == "start" and row.tag in FILLED
+        tables = find_filled(row, event.read_rows()) if is_filled else row.tables
+        source = self._config.source(event.source.name)
+        # The row of a DROP's end says itself what it dropped.
+        self._dropped += row.dropped
+        application = Application(
+            Workspace(connection, source, event, row),
+            Included(self._config.ddl.include, is_code_trusted=source.trust_code),
+            row,
+            tuple(self._dropped),
+            tuple(self._rewrites),
+            _newest([*self._tables, *tables]),
+        )
+        if row.kind == "end":
+            self._forget_command()
+        self._run(application, connection, event, row)
+
+    def record_stop(self, connection: Connection, event: CapturedDdl, stopped: DdlStopped) -> None:
+        """Keep for a person what stopped, after the rollback, in a transaction of its own."""
+        self._forget()
+        with connection.transaction():
+            journal.record_pending(connection, event, decode_event(event.row), stopped)
+
+    def _begin(self, event: CapturedDdl, row: CapturedEvent) -> None:
+        place = (event.source.source_id, row.xid)
+        if place != self._place or row.log_id <= self._last_id:
+            # Another transaction, or this one again after it was rolled back, begins with nothing.
+            self._forget()
+        self._place = place
+        self._last_id = row.log_id
+
+    def _is_in_script(self, row: CapturedEvent) -> bool:
+        """Whether an extension's script did it, which is the extension's affair."""
+        if row.tag in _EXTENSION and row.kind == "end":
+            self._script_depth = max(0, self._script_depth - 1)
+        is_in = self._script_depth > 0
+        if row.tag in _EXTENSION and row.kind == "start":
+            self._script_depth += 1
+        return is_in
+
+    def _forget(self) -> None:
+        self._place = None
+        self._script_depth = 0
+        self._forget_command()
+
+    def _forget_command(self) -> None:
+        self._dropped.clear()
+        self._rewrites.clear()
+        self._tables.clear()
+
+    def _run(
+        self,
+        application: Application,
+        connection: Connection,
+        event: CapturedDdl,
+        row: CapturedEvent,
+    ) -> None:
+        source_id = event.source.source_id
+        decision = journal.find_decision(connection, source_id, row.log_id)
+        is_due = self._config.ddl.resync and application.is_due()
+        try:
+            if decision is not None and decision.kind == "skip":
+                journal.record_history(
+                    connection,
+                    event,
+                    row,
+                    "discarded",
+                    original=row.query,
+                    decided_by=decision.decided_by,
+                )
+            elif decision is not None and decision.edited is not None:
+                application.run_edited(decision.edited, decision.decided_by)
+            elif event.problem is not None:
+                raise self._stopped(application, event, row, event.problem)
+            else:
+                application.run()
+        except _UNTOLD as exc:
+            raise self._stopped(application, event, row, str(exc)) from exc
+        except psycopg.Error as exc:
+            error = translate(exc, self._config.target.endpoint, f"cannot apply {row.tag}")
+            if isinstance(error, TargetUnavailable):
+                raise error from exc
+            if isinstance(exc, psycopg.IntegrityError) and is_due:
+                raise TargetUnavailable(
+                    f"{error.message}; the table's rows are not the source's, and it waits for its"
+                    " resync",
+                    hint="It goes on by itself when the table is copied again.",
+                ) from exc
+            reason = error.message.partition(f"cannot apply {row.tag}: ")[2]
+            stopped = self._stopped(application, event, row, reason)
+            if isinstance(exc, _MISSING):
+                stopped.hint = (
+                    "Make on the target what is missing there, then run"
+                    f" {command('ddl', 'retry', event.source.name)}; or settle it with"
+                    " pgrepl ddl edit or skip."
+                )
+            raise stopped from exc
+        journal.settle(connection, source_id, row.log_id)
+
+    def _stopped(
+        self, application: Application, event: CapturedDdl, row: CapturedEvent, reason: str
+    ) -> StatementStopped:
+        name = event.source.name
+        what = f"{row.tag}{_about(row)}"
+        return StatementStopped(
+            f'source "{name}" stopped at {event.commit_lsn} before {what}: {reason}',
+            hint=f"{command('ddl', 'pending', name)} shows the statement; settle it with"
+            " pgrepl ddl edit, retry or skip.",
+            original=application.original,
+            remapped=application.remapped,
+        )
+
+
+def _newest(tables: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return each table once, as it was last."""
+    return list({(table["schema"], table["name"]): table for table in tables}.values())
+
+
+def _about(row: CapturedEvent) -> str:
+    named = [item for item in row.objects if item.schema and item.name]
+    return f" of {shown_name(named[-1].schema or '', named[-1].name or '')}" if named else ""

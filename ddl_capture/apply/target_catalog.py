@@ -1,0 +1,251 @@
+"""The target's side of a DDL statement: what is there before and after it, and who owns it.
+
+What a statement did to the tables is read from the catalogue by their OIDs, which stay when names
+and schemas change: a rename is told from a drop and a create, whatever statement did it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.rows import class_row
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.config.naming import TableSelection
+from pgrepl.ddl import CapturedDdl
+from pgrepl.ddl_capture.apply.structure import TableName
+from pgrepl.ddl_capture.policy.functions import TargetFunction
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
+
+__all__ = [
+    "TargetRelation",
+    "empty",
+    "mark_resync",
+    "mark_void",
+    "read_definitions",
+    "read_family",
+    "read_functions",
+    "read_members",
+    "read_outside_dependents",
+    "read_relations",
+    "read_schema_oids",
+    "record_schemas",
+    "record_tables",
+]
+
+_PACKAGE = "pgrepl.ddl_capture"
+#: What is known of a table by its name.
+_BY_TABLE = ("source_table", "conflict", "skipped_code")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRelation:
+    """A row of ``sql/target_relations.sql``."""
+
+    oid: int
+    schema: str
+    name: str
+    root_schema: str
+    root_name: str
+    is_permanent: bool
+    #: Not a partitioned table, whose rows are its partitions'.
+    has_rows: bool
+
+
+def read_relations(connection: Connection, schemas: Iterable[str]) -> dict[int, TargetRelation]:
+    """Return the tables in some schemas by their OIDs."""
+    with connection.cursor(row_factory=class_row(TargetRelation)) as cursor:
+        rows = cursor.execute(
+            load_query(_PACKAGE, "target_relations"), {"schemas": list(schemas)}
+        ).fetchall()
+    return {row.oid: row for row in rows}
+
+
+def read_family(connection: Connection, table: TableName) -> frozenset[int]:
+    """Return the OIDs of a table and of all that inherit from it, partitions among them."""
+    rows = connection.execute(
+        "with recursive family (oid) as (select c.oid from pg_class c"
+        " join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s and c.relname = %s"
+        " union select i.inhrelid from family f join pg_inherits i on i.inhparent = f.oid)"
+        " select oid::bigint from family",
+        table,
+    )
+    return frozenset(oid for (oid,) in rows.fetchall())
+
+
+def read_schema_oids(connection: Connection, schemas: Iterable[str]) -> dict[int, str]:
+    """Return schemas by their OIDs, those that exist."""
+    rows = connection.execute(
+        "select oid::bigint, nspname::text from pg_namespace where nspname = any (%s)",
+        (list(schemas),),
+    )
+    return dict(rows.fetchall())
+
+
+def read_members(
+    connection: Connection, extensions: Iterable[str]
+) -> Sequence[tuple[str, str, str]]:
+    """Return what belongs to extensions of the target: extension, schema, name."""
+    rows = connection.execute(
+        load_query(_PACKAGE, "extension_members"), {"extensions": list(extensions)}
+    )
+    return [(str(extension), str(schema), str(name)) for extension, schema, name in rows]
+
+
+def read_functions(connection: Connection, names: Iterable[str]) -> Sequence[TargetFunction]:
+    """Return the functions of these names, in whatever schema."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return ()
+    with connection.cursor(row_factory=class_row(TargetFunction)) as cursor:
+        return cursor.execute(load_query(_PACKAGE, "functions"), {"names": wanted}).fetchall()
+
+
+def read_outside_dependents(connection: Connection, schemas: Iterable[str]) -> frozenset[str]:
+    """Return what elsewhere depends on objects in these schemas."""
+    rows = connection.execute(
+        load_query(_PACKAGE, "outside_dependents"),
+        {"schemas": list(read_schema_oids(connection, schemas))},
+    )
+    return frozenset(name for (name,) in rows.fetchall())
+
+
+def read_definitions(
+    connection: Connection, tables: Iterable[TableName]
+) -> dict[TableName, Mapping[str, Any]]:
+    """Return the structures of tables, those that exist."""
+    schemas, names = [], []
+    for schema, name in tables:
+        schemas.append(schema)
+        names.append(name)
+    if not names:
+        return {}
+    query = SQL(
+        "select n.nspname::text, k.relname::text, ({}) from unnest(%s::text[], %s::text[])"
+        " as w (schema, name) join pg_namespace n on n.nspname = w.schema"
+        " join pg_class k on k.relnamespace = n.oid and k.relname = w.name"
+        " cross join lateral (select k.oid) as r (rel)"
+    ).format(SQL(load_query(_PACKAGE, "table_definition")))
+    rows = connection.execute(query, (schemas, names)).fetchall()
+    return {(schema, name): value for schema, name, value in rows if value is not None}
+
+
+def record_schemas(
+    connection: Connection,
+    source_id: int,
+    before: Mapping[int, str],
+    after: Mapping[int, str],
+    sources: Mapping[str, str],
+) -> None:
+    """Note schemas that came, went or got another name; ``sources`` has what each stands for."""
+    gone = [name for oid, name in before.items() if after.get(oid) != name]
+    connection.execute(
+        "delete from replication.target_schema where source_id = %s and target_schema = any (%s)",
+        (source_id, gone),
+    )
+    for oid, name in after.items():
+        if before.get(oid) != name:
+            connection.execute(
+                "insert into replication.target_schema (target_schema, source_id, source_schema)"
+                " values (%s, %s, %s)",
+                (name, source_id, sources[name]),
+            )
+
+
+def record_tables(
+    connection: Connection,
+    captured: CapturedDdl,
+    *,
+    before: Mapping[int, TargetRelation],
+    after: Mapping[int, TargetRelation],
+    sources: tuple[Mapping[str, str], Mapping[str, str]],
+    selection: TableSelection,
+) -> None:
+    """Note tables that came, went, or got another name or schema.
+
+    ``sources`` has the source's schema for each of the target's, before and after.
+    """
+    source_id = captured.source.source_id
+    old, new = sources
+    for oid, was in before.items():
+        if oid not in after:
+            _forget(connection, source_id, (old[was.schema], was.name))
+    renamed = [
+        (before[oid], now)
+        for oid, now in after.items()
+        if oid in before and (before[oid].schema, before[oid].name) != (now.schema, now.name)
+    ]
+    for was, now in renamed:
+        _rename(connection, source_id, (old[was.schema], was.name), (new[now.schema], now.name))
+    for oid, now in after.items():
+        key = (new[now.schema], now.name)
+        is_selected = (
+            selection.matches(new.get(now.root_schema, now.root_schema), now.root_name)
+            and now.is_permanent
+        )
+        if not is_selected:
+            if oid in before:
+                _forget(connection, source_id, key)
+        elif oid not in before or not before[oid].is_permanent:
+            connection.execute(
+                "insert into replication.source_table"
+                " (source_id, schema_name, table_name, state, start_lsn)"
+                " values (%s, %s, %s, 'ready', %s) on conflict do nothing",
+                (source_id, *key, captured.commit_lsn),
+            )
+
+
+def _forget(connection: Connection, source_id: int, key: TableName) -> None:
+    for table in _BY_TABLE:
+        connection.execute(
+            SQL(
+                "delete from replication.{} where source_id = %s and schema_name = %s"
+                " and table_name = %s"
+            ).format(SQL(table)),
+            (source_id, *key),
+        )
+
+
+def _rename(connection: Connection, source_id: int, was: TableName, now: TableName) -> None:
+    for table in _BY_TABLE:
+        connection.execute(
+            SQL(
+                "update replication.{} set schema_name = %s, table_name = %s where source_id = %s"
+                " and schema_name = %s and table_name = %s"
+            ).format(SQL(table)),
+            (*now, source_id, *was),
+        )
+
+
+def mark_resync(connection: Connection, source_id: int, key: TableName, reason: str) -> None:
+    """Say that a table has to be copied again, unless a reason for that stands there already."""
+    connection.execute(
+        "update replication.source_table set resync_reason = coalesce(resync_reason, %s)"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (reason, source_id, *key),
+    )
+
+
+def mark_void(connection: Connection, source_id: int, key: TableName) -> None:
+    """Have changes of a table passed over until it is copied: the copy will hold them."""
+    connection.execute(
+        "update replication.source_table set state = 'pending'"
+        " where source_id = %s and schema_name = %s and table_name = %s and state = 'ready'",
+        (source_id, *key),
+    )
+
+
+def empty(connection: Connection, table: TableName) -> None:
+    """Remove the rows of a table of the target, not those of its children."""
+    name = Identifier(*table)
+    ((is_referenced,),) = connection.execute(
+        "select exists (select from pg_constraint where contype = 'f'"
+        " and confrelid = %s::regclass and conrelid <> confrelid)",
+        (name.as_string(),),
+    ).fetchall()
+    # PostgreSQL does not truncate what foreign keys refer to, whether they are in force.
+    statement = SQL("delete from only {}" if is_referenced else "truncate only {}")
+    connection.execute(statement.format(name))

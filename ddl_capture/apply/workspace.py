@@ -1,0 +1,259 @@
+"""The target while one command is applied: its names, its session, and what the command did to it.
+
+What a statement did to schemas and tables is read from the catalogue before and after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.catalog.ownership import hand_over, owns
+from pgrepl.config.model import SourceConfig
+from pgrepl.ddl import CapturedDdl
+from pgrepl.ddl_capture.apply.parking import check_parked, read_parked, release_interrupted
+from pgrepl.ddl_capture.apply.qualify import CaptureMap, make_map, new_target_schema
+from pgrepl.ddl_capture.apply.structure import TableName
+from pgrepl.ddl_capture.apply.target_catalog import (
+    TargetRelation,
+    empty,
+    mark_resync,
+    mark_void,
+    read_definitions,
+    read_family,
+    read_members,
+    read_outside_dependents,
+    read_relations,
+    read_schema_oids,
+    record_schemas,
+    record_tables,
+)
+from pgrepl.ddl_capture.apply.target_session import resolve_schemas, search_path
+from pgrepl.ddl_capture.decode.event import CapturedEvent
+from pgrepl.ddl_capture.policy.functions import used_sequences
+from pgrepl.ddl_capture.policy.rules import RefusedError
+from pgrepl.failpoint import reach
+from pgrepl.postgres.connect import Connection
+from pgrepl.store.resync_queue import mark_due
+from pgrepl.store.sources import read_target_schemas
+from pgrepl.syntax.parse import Tree, walk
+
+__all__ = ["Workspace"]
+
+
+@dataclass(slots=True)
+class Workspace:
+    """The part of the target that belongs to a source, in the caller's open transaction."""
+
+    connection: Connection
+    source: SourceConfig
+    captured: CapturedDdl
+    event: CapturedEvent
+    #: The schemas that are there: source schema to target schema.
+    known: dict[str, str] = field(default_factory=dict)
+    #: Those, and what others would be called.
+    names: CaptureMap = field(default_factory=lambda: CaptureMap({}))
+    #: Schemas of the source whose name on the target is somebody else's.
+    clashes: dict[str, str] = field(default_factory=dict)
+    #: Tables of the target that the command made.
+    made: set[TableName] = field(default_factory=set)
+    #: What a person reads in the history.
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def source_id(self) -> int:
+        """The source's number on the target."""
+        return self.captured.source.source_id
+
+    @property
+    def search_path(self) -> list[str]:
+        """The search path that the command had, in the target's names."""
+        return self.names.search_path(list(self.event.path))
+
+    def learn_names(self, schemas: Iterable[str]) -> None:
+        """Map schemas of the source, those too that do not exist on the target yet."""
+        self.known = read_target_schemas(self.connection, self.source_id)
+        new: dict[str, str] = {}
+        for schema in set(schemas) - set(self.known):
+            target = new_target_schema(self.source, self.captured.source.dbname, schema)
+            if target is not None:
+                new[schema] = target
+        # What is there under the name and not pgrepl's stays out of reach.
+        taken = set(read_schema_oids(self.connection, new.values()).values())
+        self.clashes = {name: target for name, target in new.items() if target in taken}
+        mapped = self.known | {name: target for name, target in new.items() if target not in taken}
+        members = read_members(self.connection, self.event.extensions)
+        self.names = make_map(mapped, self.event.extensions, members)
+
+    def make_schema(self, schema: str) -> None:
+        """Make the target schema of a source's schema."""
+        target = self.names.schemas[schema]
+        self.connection.execute(SQL("create schema {}").format(Identifier(target)))
+        self.connection.execute(
+            "insert into replication.target_schema (target_schema, source_id, source_schema)"
+            " values (%s, %s, %s)",
+            (target, self.source_id, schema),
+        )
+        self.known[schema] = target
+
+    def run_sql(self, sql: str, tree: Tree | None = None) -> None:
+        """Run a statement with the source's search path; its tree, if given, is looked at first."""
+        with search_path(self.connection, self.search_path):
+            if tree is not None:
+                self._check_relations(tree)
+            self.connection.execute(sql.encode())
+
+    def _check_relations(self, tree: Tree) -> None:
+        """Refuse tables and sequences elsewhere, named or found there by the search path."""
+        relations = {
+            (part.relname, part.schemaname)
+            for part in walk(tree)
+            if part.DESCRIPTOR.name == "RangeVar"
+        } | set(used_sequences(tree))
+        bare = sorted(name for name, schema in relations if not schema)
+        found = resolve_schemas(self.connection, bare) if bare else {}
+        own = set(self.names.schemas.values())
+        for name, schema in relations | set(found.items()):
+            if schema and schema not in own:
+                raise RefusedError(f'"{name}" is in schema "{schema}", which is not the source\'s')
+
+    def watch(self, run: Callable[[], None]) -> None:
+        """Run something and write down what it did to schemas and tables."""
+        row = self.captured.source
+        release_interrupted(self.connection, row)
+        parked = read_parked(self.connection, row)
+        # Known before it runs, nobody queues up behind the locks that it waits for.
+        touched = {(table["schema"], table["name"]) for table in self.event.tables}
+        check_parked(parked, {key for key in touched if parked.get(key)})
+        definitions = self._definitions(parked)
+        old = {target: schema for schema, target in self.known.items()}
+        new = {target: schema for schema, target in self.names.schemas.items()}
+        schemas_before = read_schema_oids(self.connection, old)
+        before = read_relations(self.connection, old)
+        run()
+        reach("ddl.statement_run")
+        now = self._definitions(parked)
+        check_parked(parked, {key for key in parked if definitions[key] != now[key]})
+        schemas_after = read_schema_oids(self.connection, new)
+        record_schemas(self.connection, self.source_id, schemas_before, schemas_after, new)
+        after = read_relations(self.connection, schemas_after.values())
+        self.known = read_target_schemas(self.connection, self.source_id)
+        record_tables(
+            self.connection,
+            self.captured,
+            before=before,
+            after=after,
+            sources=(old, new),
+            selection=self.source.selection,
+        )
+        if owns(self.connection, self.known.values(), self.source.owner_role):
+            hand_over(self.connection, self.known.values(), self.source.owner_role)
+        self.made |= {(now.schema, now.name) for oid, now in after.items() if oid not in before}
+
+    def _definitions(
+        self, tables: Iterable[TableName]
+    ) -> dict[TableName, Mapping[str, Any] | None]:
+        """Return the structures of tables of the source on the target; None: it has none."""
+        places = {(schema, name): (self.known.get(schema, ""), name) for schema, name in tables}
+        found = self.definitions(places.values())
+        return {key: found.get(place) for key, place in places.items()}
+
+    def definitions(self, tables: Iterable[TableName]) -> dict[TableName, Mapping[str, Any]]:
+        """Return the structures of tables of the target."""
+        return read_definitions(self.connection, tables)
+
+    def relations(self) -> Sequence[TargetRelation]:
+        """Return the source's tables on the target."""
+        schemas = self.names.schemas.values()
+        return tuple(read_relations(self.connection, schemas).values())
+
+    def find_schema(self, schema: str | None, name: str | None) -> str | None:
+        """Return the source's schema in which an object is that the target has.
+
+        Without a schema it is found by the source's search path; without a name it is the schema.
+        """
+        path = [item for item in ([schema] if schema else self.event.path) if item in self.known]
+        if name is None:
+            return next(iter(path), None)
+        rows = self.connection.execute(
+            "select n.nspname::text from pg_catalog.pg_namespace n"
+            " where n.nspname = any (%(places)s) and (exists (select from pg_catalog.pg_class"
+            " where relnamespace = n.oid and relname = %(name)s)"
+            " or exists (select from pg_catalog.pg_type"
+            " where typnamespace = n.oid and typname = %(name)s)"
+            " or exists (select from pg_catalog.pg_proc"
+            " where pronamespace = n.oid and proname = %(name)s))",
+            {"places": [self.known[item] for item in path], "name": name},
+        )
+        there = {place for (place,) in rows}
+        return next((item for item in path if self.known[item] in there), None)
+
+    def outside_dependents(self) -> frozenset[str]:
+        """Return what is not the source's and depends on what is."""
+        return read_outside_dependents(self.connection, self.names.schemas.values())
+
+    def has_rows(self, table: TableName) -> bool:
+        """Whether a table of the target holds anything."""
+        ((has_rows,),) = self.connection.execute(
+            SQL("select exists (select from {})").format(Identifier(*table))
+        ).fetchall()
+        return bool(has_rows)
+
+    def mark(
+        self, table: TableName, reason: str, *, is_due: bool = True, is_void: bool = False
+    ) -> None:
+        """Mark a table of the target for a resync, with its partitions and children.
+
+        It is done by itself when it is due; what is not due could not be copied now. Changes of
+        what is void are passed over until then.
+        """
+        self.notes.append(f"resync: {reason}")
+        schemas = {target: schema for schema, target in self.names.schemas.items()}
+        for relation in self._family(table):
+            key = (schemas[relation.schema], relation.name)
+            mark_resync(self.connection, self.source_id, key, reason)
+            if is_due:
+                mark_due(self.connection, self.source_id, key, reason)
+            if is_void:
+                mark_void(self.connection, self.source_id, key)
+
+    def empty(self, table: TableName) -> None:
+        """Remove the rows of a table of the target, with those of its partitions and children."""
+        for relation in self._family(table):
+            empty(self.connection, (relation.schema, relation.name))
+
+    def _family(self, table: TableName) -> Sequence[TargetRelation]:
+        # A partitioned table has no rows of its own.
+        family = read_family(self.connection, table)
+        return [item for item in self.relations() if item.has_rows and item.oid in family]
+
+    def is_replicated(self, table: TableName) -> bool:
+        """Whether changes of a table of the source are applied."""
+        found = self.connection.execute(
+            "select from replication.source_table"
+            " where source_id = %s and schema_name = %s and table_name = %s",
+            (self.source_id, *table),
+        )
+        return found.fetchone() is not None
+
+    def is_in_copy(self, tables: Iterable[TableName]) -> bool:
+        """Whether the copies of all these tables of the source were made after the command."""
+        keys = list(tables)
+        rows = self.connection.execute(
+            "select coalesce(pg_visible_in_snapshot(%s::text::xid8, t.start_snapshot),"
+            " t.start_lsn > %s)"
+            " from unnest(%s::text[], %s::text[]) as w (schema, name)"
+            " join replication.source_table t on t.source_id = %s"
+            " and t.schema_name = w.schema and t.table_name = w.name",
+            (
+                self.event.xid,
+                self.captured.commit_lsn,
+                [schema for schema, _ in keys],
+                [name for _, name in keys],
+                self.source_id,
+            ),
+        ).fetchall()
+        return bool(rows) and all(is_in for (is_in,) in rows)

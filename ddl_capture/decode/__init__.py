@@ -1,0 +1,1 @@
+"""What the event triggers wrote, as statements and values. Pure."""

@@ -1,0 +1,1 @@
+"""What captured DDL may do on the target, and what of it is skipped."""

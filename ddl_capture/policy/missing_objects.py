@@ -1,0 +1,41 @@
+"""Statements that may be about what a copy does not have, and are passed over then. Pure."""
+
+from __future__ import annotations
+
+from postgast import pg_query_pb2
+from psycopg import errors
+
+from pgrepl.ddl_capture.decode.command_tags import statement_of
+from pgrepl.syntax.parse import Tree
+
+__all__ = ["FORGIVEN", "is_forgiving"]
+
+_OBJECT = pg_query_pb2.ObjectType
+# Plain indexes, types and sequences of no table; and roles that only the source has.
+_FORGIVING = frozenset(
+    {
+        *("AlterCollationStmt", "AlterDomainStmt", "AlterEnumStmt", "AlterSeqStmt"),
+        *("AlterStatsStmt", "CommentStmt", "GrantStmt"),
+    }
+)
+FORGIVEN = (
+    errors.UndefinedTable,
+    errors.UndefinedObject,
+    errors.UndefinedFunction,
+    errors.InvalidSchemaName,
+)
+
+
+def is_forgiving(tree: Tree) -> bool:
+    """Whether a statement whose subject is not on the target does no harm."""
+    kind, statement = statement_of(tree)
+    if kind == "RenameStmt":
+        what = statement.rename_type
+        if what == _OBJECT.OBJECT_COLUMN:
+            what = statement.relation_type
+        return bool(what != _OBJECT.OBJECT_TABLE)
+    if kind == "AlterObjectSchemaStmt":
+        return bool(statement.object_type != _OBJECT.OBJECT_TABLE)
+    if kind == "AlterTableStmt":
+        return bool(statement.objtype != _OBJECT.OBJECT_TABLE)
+    return kind in _FORGIVING

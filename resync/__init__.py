@@ -1,0 +1,14 @@
+"""Copy tables again while streaming goes on: when asked to, and by itself after DDL."""
+
+from pgrepl.resync.automatic import Resyncer
+from pgrepl.resync.release import TableCopies, apply_waiting
+from pgrepl.resync.run import ResyncOptions, ResyncReport, resync_tables
+
+__all__ = [
+    "ResyncOptions",
+    "ResyncReport",
+    "Resyncer",
+    "TableCopies",
+    "apply_waiting",
+    "resync_tables",
+]

@@ -1,0 +1,118 @@
+"""Copy tables again and let them go on: by ``pgrepl resync``, and by replay after DDL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgrepl.basebackup.copy_state import TableProgress
+from pgrepl.basebackup.report import Stage
+from pgrepl.catalog.unreadable import unreadable_error
+from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
+from pgrepl.errors import PgreplError
+from pgrepl.postgres.advisory_locks import copy_lock, take_lock
+from pgrepl.replayer.parked_tables import find_parked, retry_table
+from pgrepl.replayer.session import open_session
+from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.resync.run import ResyncOptions, resync_tables
+from pgrepl.store.resync_queue import clear_due, read_due
+
+if TYPE_CHECKING:
+    from pgrepl.config.model import Config
+    from pgrepl.postgres.connect import Connection
+
+__all__ = ["TableCopies", "apply_waiting"]
+
+#: Replay goes on beside it, and so do the source and the readers of the target.
+_JOBS = 2
+_WAIT_S = 60
+_LOCK_S = 10
+
+
+def apply_waiting(
+    config: Config, connection: Connection, source: str, tables: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], int]:
+    """Apply what waited for tables that are copied, let them go on, and count the changes.
+
+    Raises
+    ------
+    DdlError
+        when that failed for some of them, after the others.
+
+    """
+    applied: dict[tuple[str, str], int] = {}
+    failed: PgreplError | None = None
+    for key in tables:
+        parked = find_parked(connection, source, shown_name(*key))
+        due = [table for table in read_due(connection, parked.source_id) if table.key == key]
+        try:
+            applied[key] = retry_table(
+                connection, config.target.endpoint, parked, config.replay.on_conflict, _SETTINGS
+            )
+        except PgreplError as exc:
+            failed = failed or exc
+        else:
+            clear_due(connection, parked.source_id, due)
+    if failed is not None:
+        raise failed
+    return applied
+
+
+_SETTINGS = ReplaySettings()
+
+
+@dataclass(frozen=True, slots=True)
+class TableCopies:
+    """Copies tables by processes of our own, as Spark is replay's."""
+
+    config: Config
+
+    def copy(
+        self, source: str, tables: Sequence[tuple[str, str]], pause: Callable[[float], None]
+    ) -> Mapping[tuple[str, str], PgreplError]:
+        """Copy tables and apply what waited; ``pause`` sleeps, or raises to break it off.
+
+        Returns those that nobody may read, each with why.
+        """
+        options = ResyncOptions(
+            tables=TableSelection.of(exact_pattern(*table) for table in tables),
+            jobs=_JOBS,
+            wait_s=_WAIT_S,
+            lock_s=_LOCK_S,
+            is_local=True,
+            pause=pause,
+        )
+        config = self.config.source(source)
+        report = resync_tables(
+            self.config,
+            config,
+            options,
+            _Watcher(pause),
+            lambda copied: self._apply(source, [(t.schema_name, t.table_name) for t in copied]),
+        )
+        return {item.key: unreadable_error(config.endpoint, [item]) for item in report.unreadable}
+
+    def go_on(self, source: str, tables: Sequence[tuple[str, str]]) -> None:
+        """Apply what waited for tables that are copied already."""
+        with closing(open_session(self.config.target.endpoint, _SETTINGS)) as connection:
+            take_lock(connection, copy_lock(source))
+            apply_waiting(self.config, connection, source, tables)
+
+    def _apply(self, source: str, tables: Sequence[tuple[str, str]]) -> None:
+        with closing(open_session(self.config.target.endpoint, _SETTINGS)) as connection:
+            apply_waiting(self.config, connection, source, tables)
+
+
+@dataclass(frozen=True, slots=True)
+class _Watcher:
+    """Watches only for whether to go on."""
+
+    pause: Callable[[float], None]
+
+    def begin(self, _: Stage) -> None:
+        self.pause(0.0)
+
+    def show(self, _: Sequence[TableProgress]) -> None:
+        self.pause(0.0)
