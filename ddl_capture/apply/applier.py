@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import psycopg
 
@@ -17,6 +16,7 @@ from pgrepl.ddl_capture.apply.create_as import FILLED, find_filled
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite, decode_event
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError
+from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.ddl_capture.journal import StatementStopped
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError
 from pgrepl.errors import DdlStopped, TargetUnavailable
@@ -61,7 +61,7 @@ class Applier:
         self._last_id = 0
         self._dropped: list[DroppedObject] = []
         self._rewrites: list[Rewrite] = []
-        self._tables: list[Mapping[str, Any]] = []
+        self._tables: list[TableDefinition] = []
         self._script_depth = 0
 
     def apply(self, connection: Connection, event: CapturedDdl) -> None:
@@ -197,9 +197,9 @@ class Applier:
         )
 
 
-def _newest(tables: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _newest(tables: Sequence[TableDefinition]) -> Sequence[TableDefinition]:
     """Return each table once, as it was last."""
-    return list({(table["schema"], table["name"]): table for table in tables}.values())
+    return list({table.key: table for table in tables}.values())
 
 
 def _about(row: CapturedEvent) -> str:

@@ -10,11 +10,11 @@ import psycopg
 from postgast import pg_query_pb2
 
 from pgrepl.ddl_capture.apply.adapt import has_cascade
-from pgrepl.ddl_capture.apply.structure import TableName
 from pgrepl.ddl_capture.apply.target_catalog import read_functions
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import Rewrite
+from pgrepl.ddl_capture.definition import TableName
 from pgrepl.ddl_capture.policy.functions import called_functions, check_functions, reachable
 from pgrepl.ddl_capture.policy.missing_objects import FORGIVEN, is_forgiving
 from pgrepl.ddl_capture.policy.rows_may_differ import reason_to_resync

@@ -83,7 +83,7 @@ def _agree(subject: Subject, event: CapturedEvent) -> None:
 
 def _schemas_of(event: CapturedEvent, name: str) -> set[str]:
     touched = {item.schema for item in event.objects if item.name == name and item.schema}
-    return touched | {table["schema"] for table in event.tables if table["name"] == name}
+    return touched | {table.schema for table in event.tables if table.name == name}
 
 
 def _created_schema(event: CapturedEvent) -> str:
