@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 __all__ = [
     "Column",
@@ -172,7 +172,7 @@ class _Fields:
     def __init__(self, value: object, owner: str) -> None:
         if not isinstance(value, Mapping):
             raise DefinitionError(f"the definition of {owner} is not an object")
-        self._value: Mapping[str, Any] = value
+        self._value: Mapping[str, object] = value
         self.owner = owner
 
     def error(self, field: str) -> DefinitionError:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import DroppedObject
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.syntax.parse import Tree, parse, walk
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = [
     "has_cascade",

@@ -25,7 +25,6 @@ from pgrepl.ddl_capture.apply.grants import split_grant
 from pgrepl.ddl_capture.apply.structure import mapped_name
 from pgrepl.ddl_capture.apply.subject import altered_tables, qualify
 from pgrepl.ddl_capture.apply.workspace import Workspace
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
 from pgrepl.ddl_capture.decode.statement import find_statement
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
@@ -36,6 +35,7 @@ from pgrepl.failpoint import reach
 from pgrepl.store.resync_queue import read_due
 from pgrepl.syntax.parse import Tree, to_sql
 from pgrepl.syntax.remap import remap
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Application"]
 

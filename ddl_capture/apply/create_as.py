@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pgrepl.ddl_capture.apply.create_table import create_table
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import CapturedEvent, decode_event
 from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.syntax.parse import Tree, parse, to_sql, walk
 from pgrepl.syntax.remap import SchemaMap
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["FILLED", "copied_relations", "create_filled", "find_filled"]
 

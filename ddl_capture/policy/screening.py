@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from postgast import pg_query_pb2
 
 from pgrepl.ddl_capture.apply.workspace import Workspace
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.code_places import CodePlace, remove_code
 from pgrepl.ddl_capture.policy.domains import clean_domains
@@ -33,6 +32,7 @@ from pgrepl.syntax.parse import (
     walk,
 )
 from pgrepl.syntax.remap import RemapError, remap
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Screened", "Screening"]
 
