@@ -83,12 +83,12 @@ def without(table: TableDefinition, absent: Collection[tuple[str, str]]) -> Tabl
     )
     return replace(
         table,
-        columns=columns,
-        constraints=[
+        columns=tuple(columns),
+        constraints=tuple(
             item
             for item in table.constraints
             if (_CONSTRAINTS.get(item.type), item.name) not in absent
-        ],
-        unique_indexes=indexes,
+        ),
+        unique_indexes=tuple(indexes),
         replica_identity="f" if is_identity_lost else table.replica_identity,
     )
