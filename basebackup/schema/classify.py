@@ -19,11 +19,12 @@ from pgrepl.basebackup.schema.late_checks import family_tables, take_checks
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.basebackup.schema.skipped import LEFT_OUT, left_out_comment, left_out_of
 from pgrepl.basebackup.schema.source_objects import SourceObjects
-from pgrepl.basebackup.schema.subject import Subject, statement_of, statistics_of, subject_of
+from pgrepl.basebackup.schema.subject import Subject, statistics_of, subject_of
 from pgrepl.store.skipped_code import SkippedCode
 from pgrepl.syntax.nodes import texts
 from pgrepl.syntax.parse import Tree
 from pgrepl.syntax.remap import RemapError, SchemaMap, remap
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["PHASES", "ROW_PHASES", "Phase", "SchemaPlan", "Step", "sift"]
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 from postgast import pg_query_pb2
 
-from pgrepl.basebackup.schema.subject import statement_of, statistics_of
+from pgrepl.basebackup.schema.subject import statistics_of
 from pgrepl.config.naming import shown_name
 from pgrepl.source_code.policy import CATALOG, is_constant
 from pgrepl.syntax.nodes import texts
 from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse, to_sql
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Element", "Key", "shown_expression", "sort_out"]
 

@@ -20,13 +20,14 @@ from pgrepl.basebackup.schema.dump import Dump
 from pgrepl.basebackup.schema.errors import SchemaError
 from pgrepl.basebackup.schema.expressions import Element, Key, sort_out
 from pgrepl.basebackup.schema.source_objects import SourceObjects
-from pgrepl.basebackup.schema.subject import Subject, statement_of, subject_of
+from pgrepl.basebackup.schema.subject import Subject, subject_of
 from pgrepl.postgres.connect import Connection
 from pgrepl.source_code.policy import CATALOG, Name, NameKind, Verdict, foreign, names_used
 from pgrepl.source_code.probe import CodeJudge, Probe, read_domain, read_place
 from pgrepl.syntax.nodes import texts
 from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse, parse_one, walk
 from pgrepl.syntax.remap import ConfinedMap, RemapError, remap
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["judge_dump"]
 

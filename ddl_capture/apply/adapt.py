@@ -7,15 +7,14 @@ dropped, in the schemas where it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.apply.structure import TableName
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import DroppedObject
+from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.syntax.parse import Tree, parse_one, walk
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = [
     "check_bounds",
@@ -98,17 +97,17 @@ def has_cascade(tree: Tree) -> bool:
 
 def remove_foreign_keys(
     tree: Tree,
-    tables: Iterable[Mapping[str, Any]],
+    tables: Iterable[TableDefinition],
     is_replicated: Callable[[TableName], bool],
 ) -> bool:
     """Take out foreign keys to tables that are not replicated; False when nothing is left."""
     names: set[str] = set()
     others: set[TableName] = set()
     for table in tables:
-        for constraint in table["constraints"] or ():
-            if constraint["references"] and not is_replicated(tuple(constraint["references"])):
-                names.add(constraint["name"])
-                others.add(tuple(constraint["references"]))
+        for constraint in table.constraints:
+            if constraint.references and not is_replicated(constraint.references):
+                names.add(constraint.name)
+                others.add(constraint.references)
     if not names:
         return True
     kind, statement = statement_of(tree)
@@ -156,18 +155,15 @@ _CONSTANT = frozenset(
 )
 
 
-def set_bounds(tree: Tree, tables: Iterable[Mapping[str, Any]]) -> None:
+def set_bounds(tree: Tree, tables: Iterable[TableDefinition]) -> None:
     """Give a partition the bounds that the source computed, unless they are constants anyway."""
     for relation, bound in _bounds(tree):
         if all(part.DESCRIPTOR.name in _CONSTANT for part in walk(bound)):
             continue
         for table in tables:
-            is_it = table["name"] == relation.relname and relation.schemaname in (
-                "",
-                table["schema"],
-            )
-            if is_it and table["bound"]:
-                made = parse_one(f"create table x partition of y {table['bound']}")
+            is_it = table.name == relation.relname and relation.schemaname in ("", table.schema)
+            if is_it and table.bound:
+                made = parse_one(f"create table x partition of y {table.bound}")
                 bound.CopyFrom(made.create_stmt.partbound)
 
 

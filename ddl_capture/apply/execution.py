@@ -10,17 +10,17 @@ import psycopg
 from postgast import pg_query_pb2
 
 from pgrepl.ddl_capture.apply.adapt import check_bounds, has_cascade
-from pgrepl.ddl_capture.apply.structure import TableName
 from pgrepl.ddl_capture.apply.target_catalog import read_functions
 from pgrepl.ddl_capture.apply.workspace import Workspace
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import Rewrite
+from pgrepl.ddl_capture.definition import TableName
 from pgrepl.ddl_capture.policy.functions import called_functions, check_functions, reachable
 from pgrepl.ddl_capture.policy.missing_objects import FORGIVEN, is_forgiving
 from pgrepl.ddl_capture.policy.rows_may_differ import reason_to_resync
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, refine
 from pgrepl.ddl_capture.policy.screening import Screened, Screening
 from pgrepl.syntax.parse import Tree, parse_one, to_sql
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Execution"]
 

@@ -14,8 +14,8 @@ from typing import Literal
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.syntax.parse import Tree
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["CodeKind", "CodePlace", "keep", "remove_code"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pgrepl import errors
-from pgrepl.config.file import load_config
 from pgrepl.config import model as config
+from pgrepl.config.file import load_config
 from pgrepl.errors import PgreplError
 
 ROOT = Path(__file__).parents[3]
