@@ -24,7 +24,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.source_code.policy import CATALOG, Name, NameKind, Verdict, foreign, names_used
 from pgrepl.source_code.probe import CodeJudge, Probe, read_domain, read_place
 from pgrepl.syntax.nodes import texts
-from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse, walk
+from pgrepl.syntax.parse import SqlSyntaxError, StatementTexts, Tree, parse, walk
 from pgrepl.syntax.remap import RemapError, SchemaMap, remap
 
 __all__ = ["judge_dump"]
@@ -64,7 +64,7 @@ def judge_dump(
         schema: f"pgrepl_rehearsal_{number:05}"
         for number, schema in enumerate(sorted(objects.schemas), 1)
     }
-    rehearsal = _Rehearsal(target, objects, SchemaMap(schemas, members))
+    rehearsal = _Rehearsal(target, objects, SchemaMap(schemas, members), dump.texts)
     with target.transaction(force_rollback=True):
         rehearsal.run(dump, candidates)
     logger.debug("expressions judged: %d, refused: %d", len(candidates), len(rehearsal.refused))
@@ -100,6 +100,7 @@ class _Rehearsal:
     target: Connection
     objects: SourceObjects
     names: SchemaMap
+    texts: StatementTexts
     refused: dict[Key, str] = field(default_factory=dict)
 
     def run(self, dump: Dump, candidates: Sequence[Element]) -> None:
@@ -159,7 +160,7 @@ class _Rehearsal:
         for tree in dump.after_data if has_views else ():
             # A query that groups by a primary key has columns that depend on it.
             if _is_primary_key(tree) and subject_of(tree) in needed:
-                self.target.execute(remap(tree, self.names).sql.encode())
+                self.target.execute(remap(tree, self.names, self.texts).sql.encode())
 
     def _make_type(self, tree: Tree, subject: Subject) -> None:
         try:
@@ -179,7 +180,7 @@ class _Rehearsal:
             raise AssertionError(message)
         if bare.HasField("create_stmt"):
             bare.create_stmt.ClearField("partspec")
-        return remap(bare, self.names).sql.encode()
+        return remap(bare, self.names, self.texts).sql.encode()
 
     # --- judging ------------------------------------------------------------------------------
 
@@ -211,7 +212,7 @@ class _Rehearsal:
         verdict = self._by_source_names(element.trees)
         if verdict.is_allowed:
             try:
-                sql = remap(tree, self.names).sql
+                sql = remap(tree, self.names, self.texts).sql
             except RemapError as exc:
                 verdict = Verdict(str(exc))
             else:
