@@ -25,7 +25,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.source_code.policy import CATALOG, Name, NameKind, Verdict, foreign, names_used
 from pgrepl.source_code.probe import CodeJudge, Probe, read_domain, read_place
 from pgrepl.syntax.nodes import texts
-from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse, parse_one, walk
+from pgrepl.syntax.parse import SqlSyntaxError, StatementTexts, Tree, parse, parse_one, walk
 from pgrepl.syntax.remap import ConfinedMap, RemapError, remap
 from pgrepl.syntax.statement_kinds import statement_of
 
@@ -66,7 +66,7 @@ def judge_dump(
         schema: f"pgrepl_rehearsal_{number:05}"
         for number, schema in enumerate(sorted(objects.schemas), 1)
     }
-    rehearsal = _Rehearsal(target, objects, ConfinedMap(schemas, members))
+    rehearsal = _Rehearsal(target, objects, ConfinedMap(schemas, members), dump.texts)
     with target.transaction(force_rollback=True):
         rehearsal.run(dump, candidates)
     logger.debug("expressions judged: %d, refused: %d", len(candidates), len(rehearsal.refused))
@@ -102,6 +102,7 @@ class _Rehearsal:
     target: Connection
     objects: SourceObjects
     names: ConfinedMap
+    texts: StatementTexts
     refused: dict[Key, str] = field(default_factory=dict)
 
     def run(self, dump: Dump, candidates: Sequence[Element]) -> None:
@@ -161,7 +162,7 @@ class _Rehearsal:
         for tree in dump.after_data if has_views else ():
             # A query that groups by a primary key has columns that depend on it.
             if _is_primary_key(tree) and subject_of(tree) in needed:
-                self.target.execute(remap(tree, self.names).sql.encode())
+                self.target.execute(remap(tree, self.names, self.texts).sql.encode())
 
     def _make_type(self, tree: Tree, subject: Subject) -> None:
         try:
@@ -182,7 +183,7 @@ class _Rehearsal:
         if bare.HasField("create_stmt"):
             bare.create_stmt.ClearField("partspec")
         try:
-            return remap(bare, self.names).sql.encode()
+            return remap(bare, self.names, self.texts).sql.encode()
         except RemapError as exc:
             kind, _ = statement_of(tree)
             raise SchemaError(
@@ -219,7 +220,7 @@ class _Rehearsal:
         verdict = self._by_source_names(element.trees)
         if verdict.is_allowed:
             try:
-                sql = remap(tree, self.names).sql
+                sql = remap(tree, self.names, self.texts).sql
                 verdict = judge.view(parse_one(sql))
             except (RemapError, SqlSyntaxError) as exc:
                 verdict = Verdict(str(exc))

@@ -92,7 +92,10 @@ def without_code(dump: Dump, objects: SourceObjects, refused: Mapping[Key, str])
         ],
     )
     return Reduced(
-        Dump(before, after), replace(objects, views=views), reducer.skipped, reducer.left_out
+        Dump(before, after, dump.texts),
+        replace(objects, views=views),
+        reducer.skipped,
+        reducer.left_out,
     )
 
 
