@@ -192,7 +192,7 @@ def _assign(
         remedy = Remedy(then='set another schema = "..." for one of them in pgrepl.toml')
         return None, Finding("target-schemas", Status.FAILURE, str(exc), remedy)
     if len(read) < len(sources):
-        unread = "cannot be told before all sources can be read"
+        unread = "cannot be checked before all sources can be read"
         return None, Finding.skipped("target-schemas", unread)
     return names, Finding.ok("target-schemas", f"{counted(len(names), 'schema')}, no clash")
 

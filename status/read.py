@@ -1,4 +1,4 @@
-"""Ask everybody, the sources at once, and judge."""
+"""Ask all servers, the sources at once, and judge."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def read_status(
 
 
 class _Reading(threading.Thread):
-    """Asks one source; a daemon, so that nobody has to wait for a dead server."""
+    """Asks one source; a daemon, so that nothing has to wait for a dead server."""
 
     def __init__(self, source: SourceConfig) -> None:
         super().__init__(daemon=True)

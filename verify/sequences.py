@@ -1,4 +1,4 @@
-"""Whether the sequences are the same, and how far behind their values are."""
+"""Whether the sequences are the same, and how far their values lag."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def compare_sequences(
                 yield SequenceFinding(
                     name=name, what=what, source=str(mine), target=str(copied), is_difference=True
                 )
-        if _is_behind(here, copy):
+        if _lags(here, copy):
             yield SequenceFinding(
                 name=name,
                 what="value",
@@ -68,7 +68,7 @@ def compare_sequences(
             )
 
 
-def _is_behind(source: Sequence, target: Sequence) -> bool:
+def _lags(source: Sequence, target: Sequence) -> bool:
     if source.last_value is None:
         return False
     if target.last_value is None:
