@@ -49,7 +49,8 @@ def make_streaming(source: Database, target: Database, *, with_capture: bool = T
         f"update replication.source set state = 'streaming', consistent_point = '{point}'"
         f" where source_id = {source_id}",
         "insert into replication.raw_messages values"
-        f" ({source_id}, 1, 0, 0, 'parallel', '0/1', '0/2', now(), now(), 1, '{{}}')",
+        f" ({source_id}, 1, 0, 0, 'parallel', '0/1', '0/2', now(), now(), 1, '{{}}',"
+        " 2, true, 'wal2json', 'UTF8')",
         f"insert into replication.receive_progress values ({source_id}, 1, '0/2')",
         f"insert into replication.shard_progress values ({source_id}, 0, 1, 0, '0/1')",
         f"insert into replication.binding values ({source_id}, now(), '0/1')",
@@ -290,7 +291,7 @@ def test_killed_in_the_middle_the_next_run_finishes(source, target, tmp_path, pl
         (problem,) = shown["sources"][0]["problems"]
         assert (problem["kind"], problem["hint"]) == (
             "drop-failed",
-            f"Run pgrepl drop {source.name} again.",
+            f"Run it again: pgrepl drop {source.name}",
         )
     done = run_pgrepl(*command)
     assert done.returncode == 0, done.stderr
