@@ -45,7 +45,7 @@ def basebackup(
         bool, typer.Option("--views", help="Make views and materialized views too.")
     ] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Drop what was copied, and begin anew.")
+        bool, typer.Option("--restart", help="Drop what was copied, and start over.")
     ] = False,
     schema_only: Annotated[
         bool, typer.Option("--schema-only", help="Make schemas and tables; no slot, no rows.")
@@ -54,7 +54,7 @@ def basebackup(
         bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")
     ] = False,
     lock_timeout: Annotated[
-        int, typer.Option(min=1, help="Wait so many seconds for a table that is locked.")
+        int, typer.Option(min=1, help="Seconds to wait for a table that is locked.")
     ] = 30,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -116,10 +116,10 @@ def _consult_doctor(config: Config, source: SourceConfig, options: CopyOptions) 
             if finding.status is Status.FAILURE and not _is_ours(finding.check, options):
                 raise kinds[examination.area](
                     f"{examination.title}: {finding.check}: {finding.message}",
-                    hint=f"Run {command('doctor', source.name)}: it prints what mends it.",
+                    hint=f"Run {command('doctor', source.name)}: it prints what fixes it.",
                 )
 
 
 def _is_ours(check: str, options: CopyOptions) -> bool:
-    """Whether a failed check is what this run is there to mend."""
+    """Whether a failed check is what this run is there to fix."""
     return options.is_restart and check in ("slot", "existing-schemas")

@@ -34,9 +34,9 @@ __all__ = ["BarWatcher", "LogWatcher", "make_bars", "make_watcher", "print_plan"
 logger = logging.getLogger("pgrepl.basebackup")
 
 _MB = 1024 * 1024
-#: Between two lines of progress where nobody watches.
+#: Between two lines of progress without a terminal.
 _LINE_EVERY_S = 5.0
-#: A rate is that of so many seconds: long enough to be steady, short enough to be of now.
+#: Seconds of which a rate is taken: long enough to be steady, short enough to be of now.
 _PACE_S = 30.0
 #: Longer names are cut, so that the figures have room on a terminal of 80 columns.
 _NAME_WIDTH = 24
@@ -165,7 +165,7 @@ def _done_bytes(table: TableProgress) -> int:
 
 
 class _Pace:
-    """How fast an amount grows now. What was there at the first look is nobody's work here."""
+    """How fast an amount grows now. What was there at the first look is not counted."""
 
     def __init__(self) -> None:
         self._looks: deque[tuple[float, int]] = deque()
@@ -243,9 +243,7 @@ def print_report(report: CopyReport, as_json: bool) -> None:
     _print_left_out(report.left_out)
     where = ", ".join(report.target_schemas)
     if report.outcome == "already copied":
-        print_line(
-            f"source {report.source} is copied already, into {where}; --restart does it anew"
-        )
+        print_line(f"source {report.source} is copied already, into {where}; --restart starts over")
     elif report.outcome == "schema made":
         print_line(f"schema of source {report.source} made in {where}; no rows were copied")
     else:
@@ -289,7 +287,7 @@ def _print_tables(tables: Sequence[TableProgress]) -> None:
 
 def _print_left_out(left_out: Sequence[LeftOut]) -> None:
     for item in left_out:
-        print_line(f"left out: {item.kind} {item.name}: {item.reason}")
+        print_line(f"skipped: {item.kind} {item.name}: {item.reason}")
 
 
 def print_plan(plan: CopyPlan, as_json: bool) -> None:

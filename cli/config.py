@@ -79,7 +79,7 @@ def _masked(config: Config) -> dict[str, dict[str, Any]]:
 
 
 def _without_passwords(value: Any) -> Any:  # noqa: ANN401  whatever a section holds
-    """Strike passwords out of URIs, wherever somebody wrote one."""
+    """Strike passwords out of URIs, wherever one was written."""
     from pgrepl.config.dsn import mask_uris
 
     if isinstance(value, dict):

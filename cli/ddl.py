@@ -193,7 +193,7 @@ def retry(
         ),
     ] = False,
 ) -> None:
-    """Let replay try the statement again, after you mended the cause."""
+    """Let replay try the statement again, after you fixed the cause."""
     if not accept:
         _decide(invocation, source, "retry", number)
         return
@@ -232,7 +232,7 @@ def edit(
     if file is not None:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     if not text or not text.strip():
-        raise UsageError("there is no statement to run", hint="To leave it out: pgrepl ddl skip.")
+        raise UsageError("there is no statement to run", hint="To skip it: pgrepl ddl skip.")
     _decide(invocation, source, "edit", number, text)
 
 
@@ -295,7 +295,7 @@ def _decide(
     invocation.load_config().source(source)
     with _target(invocation) as connection:
         found = ddl_capture.decide(connection, source, kind, log_id=number, edited=edited)
-    words = {"retry": "is tried again", "edit": "is replaced", "skip": "is left out"}
+    words = {"retry": "is tried again", "edit": "is replaced", "skip": "is skipped"}
     print_line(f"{source}: {found.tag} at {found.commit_lsn} {words[kind]} when replay comes to it")
 
 
@@ -305,7 +305,7 @@ def _print_status(source: str, found: CaptureStatus, *, json_output: bool) -> No
         return
     lines = {
         "absent": "DDL is not captured; install it with pgrepl ddl install",
-        "partial": "the capture of DDL is damaged; renew it with pgrepl ddl install",
+        "partial": "the capture of DDL is incomplete; renew it with pgrepl ddl install",
         "disabled": "the capture of DDL is switched off; pgrepl ddl enable switches it on",
     }
     if found.state in lines:

@@ -10,7 +10,7 @@ __all__ = ["demo"]
 def demo(invocation: Invocation) -> None:
     """Show pgrepl at work on this machine, on throwaway PostgreSQL servers.
 
-    Needs no configuration and touches no other server; everything it made is gone at the end.
+    Needs no configuration and touches no other server; everything it made is removed at the end.
     """
     from pgrepl.demo import run_demo
 

@@ -101,7 +101,7 @@ def drop(
 def _ask(survey: Survey, with_data: bool) -> None:
     if not sys.stdin.isatty():
         raise UsageError(
-            "drop asks before it removes anything, and nobody is there to answer",
+            "drop asks before it removes anything, and there is no terminal to answer on",
             hint="Add --yes.",
         )
     print_line("to be removed:", err=True)

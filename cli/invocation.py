@@ -91,7 +91,7 @@ def register(
         try:
             command(invocation, *arguments, **options)
         except (typer.Exit, typer.Abort, BrokenPipeError):
-            raise  # typer ends quietly when nobody reads on
+            raise  # typer ends quietly when the reader has ended
         except (Exception, KeyboardInterrupt) as exc:  # noqa: BLE001  all of them are reported
             if debug:
                 for line in traceback.format_exc().splitlines():
@@ -103,7 +103,7 @@ def register(
 
 
 def _as_error(exc: BaseException) -> PgreplError:
-    """Say of what nobody foresaw only its kind: its text may hold a row's value."""
+    """Say of what was not foreseen only its kind: its text may hold a row's value."""
     if isinstance(exc, PgreplError):
         return exc
     if isinstance(exc, KeyboardInterrupt):

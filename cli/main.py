@@ -95,7 +95,7 @@ register(_ddl_app, ddl.enable, example="pgrepl ddl enable shop")
 register(_ddl_app, ddl.disable, example="pgrepl ddl disable shop")
 register(_ddl_app, ddl.pending, example="pgrepl ddl pending --json")
 register(_ddl_app, ddl.retry, example="pgrepl ddl retry shop")
-register(_ddl_app, ddl.edit, example="pgrepl ddl edit shop --file mended.sql")
+register(_ddl_app, ddl.edit, example="pgrepl ddl edit shop --file fixed.sql")
 register(_ddl_app, ddl.skip, example="pgrepl ddl skip shop")
 
 _config_app = _group("config", "Check the configuration, or show it as pgrepl reads it.")

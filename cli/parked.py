@@ -54,7 +54,7 @@ def show(
     source: _Source,
     table: _Table,
     *,
-    limit: Annotated[int, typer.Option("--limit", help="Show so many changes.", min=1)] = 20,
+    limit: Annotated[int, typer.Option("--limit", help="Number of changes to show.", min=1)] = 20,
     show_rows: Annotated[
         bool, typer.Option("--show-rows", help="Show values too, not only names of columns.")
     ] = False,

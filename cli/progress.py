@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["progress"]
 
-#: So many bindings are shown at first.
+#: Number of bindings shown by default.
 _SHOWN = 10
 #: Between two looks with --follow.
 _FOLLOW_S = 0.5

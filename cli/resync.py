@@ -41,7 +41,7 @@ def resync(
     """Copy tables again, exactly, while streaming goes on.
 
     The tables are parked meanwhile: their changes wait, and those that the copy does not hold are
-    applied at the end. Interrupted, the same command begins anew; nothing is lost. Exits 20 when
+    applied at the end. Interrupted, the same command starts over; nothing is lost. Exits 20 when
     some of them cannot be read, after the others.
     """
     from pgrepl.basebackup.copy_state import TableProgress

@@ -51,7 +51,7 @@ def status(
     """Show how every source fares: positions, lag, slot, spool, shards, and what needs a hand.
 
     Reads only, without Spark, and answers also while a source is down. Sources that only the target
-    knows are shown too: nobody reads from their slots. Exits 0 when all is well;
+    knows are shown too: nothing reads from their slots. Exits 0 when all is well;
     else 30 for the target, 20 for a source or its slot, 40 for the spool, 50 for parked tables,
     tables that need a resync and pending DDL, 70 for a lag over --max-lag; the worst in this order.
     """

@@ -112,13 +112,11 @@ def _target(target: TargetFacts) -> Iterator[Line]:
         yield Line("  spool", _spool(target))
         yield Line("  replay", _replay(target))
     for shard in target.shards:
-        behind = max((row.last_seq or 0) - shard.applied_seq, 0)
+        lag = max((row.last_seq or 0) - shard.applied_seq, 0)
         text = (
-            f"{shard.applied_lsn!s:17} {_count(behind, 'segment')} behind"
-            if behind
-            else "all applied"
+            f"{shard.applied_lsn!s:17} lags by {_count(lag, 'segment')}" if lag else "all applied"
         )
-        yield Line(f"  shard {shard.shard}", text, "yellow" if behind else "")
+        yield Line(f"  shard {shard.shard}", text, "yellow" if lag else "")
     yield Line("  tables", _tables(target))
     for table in target.tables:
         if reason := _not_well(table):

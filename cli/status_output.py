@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["make_printer", "sparkline"]
 
 _BARS = "▁▂▃▄▅▆▇█"
-#: So many looks fit into a sparkline.
+#: Number of looks that fit into a sparkline.
 _REMEMBERED = 40
 
 

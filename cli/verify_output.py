@@ -21,7 +21,7 @@ __all__ = ["make_watcher", "print_reports"]
 
 logger = logging.getLogger("pgrepl.verify")
 
-#: Between two lines of progress where nobody watches.
+#: Between two lines of progress without a terminal.
 _LINE_EVERY_S = 5.0
 #: Rows of a table that are printed for people; JSON has all that were found.
 _SHOWN = 50
@@ -109,7 +109,7 @@ def _print(report: VerifyReport) -> None:
             f" source {found.source or '-'}, target {found.target or '-'}"
         )
     for finding in report.sequences:
-        word = "sequence" if finding.is_difference else "behind"
+        word = "sequence" if finding.is_difference else "lags"
         _line(
             f"{word}: {finding.name}: {finding.what}:"
             f" source {finding.source or '-'}, target {finding.target or '-'}"

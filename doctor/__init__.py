@@ -1,4 +1,4 @@
-"""Check everything that would later fail or silently lose data, and name what mends it."""
+"""Check everything that would later fail or silently lose data, and name what fixes it."""
 
 from pgrepl.doctor.examine import examine
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, exit_code

@@ -13,7 +13,7 @@ from pgrepl.terminal import command
 
 __all__ = ["CaptureFacts", "check_capture", "read_capture"]
 
-#: So many triggers there are when it is whole.
+#: Number of triggers when it is complete.
 _TRIGGERS = 8
 _FACTS: LiteralString = """
 select count(*)                                     as trigger_count,
@@ -39,7 +39,7 @@ class CaptureFacts:
 
 
 def read_capture(connection: Connection) -> CaptureFacts:
-    """Read what everybody may see."""
+    """Read what every role may see."""
     with connection.cursor(row_factory=class_row(CaptureFacts)) as cursor:
         (facts,) = cursor.execute(_FACTS).fetchall()
     return facts
@@ -51,7 +51,7 @@ def check_capture(source: str, facts: CaptureFacts) -> Finding:
         return Finding.ok("ddl-capture", "DDL is not captured; pgrepl ddl install would")
     renew = Remedy(then=f"renew it: {command('ddl', 'install', source)}")
     if facts.trigger_count < _TRIGGERS or facts.enabled_count not in (0, _TRIGGERS):
-        return Finding("ddl-capture", Status.FAILURE, "the capture of DDL is damaged", renew)
+        return Finding("ddl-capture", Status.FAILURE, "the capture of DDL is incomplete", renew)
     if facts.enabled_count == 0:
         return Finding(
             "ddl-capture",

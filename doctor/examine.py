@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Generic, TypeVar
 
+from pgrepl.background import BackgroundCall
 from pgrepl.catalog.writers import Writer, read_writers
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import Config, SourceConfig
@@ -35,7 +35,6 @@ from pgrepl.postgres.sqlstate import translated
 __all__ = ["examine"]
 
 F = TypeVar("F")
-T = TypeVar("T")
 
 _STAGE = "doctor"
 
@@ -89,14 +88,14 @@ def _examine_databases(
     config: Config, sources: Sequence[SourceConfig]
 ) -> tuple[list[Examination], list[Finding]]:
     """Examine sources and target; the second list is what they say about this machine."""
-    # Dead servers are waited for at the same time, not one after the other.
+    # Dead servers are waited for at the same time, not one after the other; Ctrl-C waits for none.
     owners = {source.name: source.owner_role for source in sources}
-    target_thread = _Thread(
+    asking_target = BackgroundCall(
         lambda: _visit(config.target.endpoint, partial(read_target, owners=owners))
     )
-    threads = [_Thread(partial(_visit_source, source)) for source in sources]
-    visits = {source.name: thread.result() for source, thread in zip(sources, threads, strict=True)}
-    target = target_thread.result()
+    asking = [BackgroundCall(partial(_visit_source, source)) for source in sources]
+    visits = {source.name: call.result() for source, call in zip(sources, asking, strict=True)}
+    target = asking_target.result()
     names, names_finding = _assign(sources, visits)
     examinations = [
         _examine_source(source, visits[source.name], config.ddl.include) for source in sources
@@ -109,29 +108,6 @@ def _examine_databases(
         machine.check_clocks([clock for clock in clocks if clock is not None]),
         machine.check_pg_dump(versions),
     ]
-
-
-class _Thread(threading.Thread, Generic[T]):
-    """Calls a function; a daemon, so that Ctrl-C need not wait for a dead server."""
-
-    def __init__(self, function: Callable[[], T]) -> None:
-        super().__init__(daemon=True)
-        self._function = function
-        self._results: list[T] = []
-        self._error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self._results.append(self._function())
-        except BaseException as exc:  # noqa: BLE001  raised again by result()
-            self._error = exc
-
-    def result(self) -> T:
-        self.join()
-        if self._error is not None:
-            raise self._error
-        return self._results[0]
 
 
 def _visit(endpoint: Endpoint, read: Callable[[Connection], F]) -> _Visit[F]:
@@ -192,7 +168,7 @@ def _assign(
         remedy = Remedy(then='set another schema = "..." for one of them in pgrepl.toml')
         return None, Finding("target-schemas", Status.FAILURE, str(exc), remedy)
     if len(read) < len(sources):
-        unread = "cannot be told before all sources can be read"
+        unread = "cannot be checked before all sources can be read"
         return None, Finding.skipped("target-schemas", unread)
     return names, Finding.ok("target-schemas", f"{counted(len(names), 'schema')}, no clash")
 

@@ -1,4 +1,4 @@
-"""What the doctor finds, as values: how grave it is and what mends it."""
+"""What the doctor finds, as values: how grave it is and what fixes it."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Status(Enum):
     OK = "ok"
     WARNING = "warning"  # works, but look at it
     FAILURE = "failure"  # would fail later, or lose data silently
-    SKIPPED = "skipped"  # cannot be told before another failure is mended
+    SKIPPED = "skipped"  # cannot be checked before another failure is fixed
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What mends a failure, in the order it is to be done."""
+    """What fixes a failure, in the order it is to be done."""
 
     #: Statements for the database that was examined, each runnable as it is, without semicolon.
     sql: tuple[str, ...] = ()
     #: Commands for a shell, on the machine that the text before the colon names.
     shell: tuple[str, ...] = ()
-    #: What no command does for everybody: "restart the server".
+    #: What no command can do: "restart the server".
     then: str | None = None
 
     @classmethod

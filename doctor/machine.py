@@ -74,7 +74,7 @@ class SparkProbe:
         self._config = config
         #: Those settings of the session that are judged; None as long as none ran.
         self.settings: Mapping[str, str] | None = None
-        # By a file without a name: settings may hold secrets, and ps shows arguments to everybody.
+        # By a file without a name: settings may hold secrets, and ps shows arguments to every user.
         with tempfile.TemporaryFile("w+", encoding="utf-8") as settings:
             json.dump({"master": config.master, "conf": dict(config.conf)}, settings)
             settings.seek(0)
@@ -179,7 +179,7 @@ def check_pg_dump(source_versions: Sequence[int]) -> Finding:
 
 
 def check_config_file(config: Config) -> Finding:
-    """A password in the file is for nobody else."""
+    """A password in the file is for no other user."""
     dsns = [config.target.dsn, *(source.dsn for source in config.sources.values())]
     mode = stat.S_IMODE(os.stat(config.path).st_mode)  # noqa: PTH116  follows links on purpose
     has_secret = any(dsn.has_password for dsn in dsns) or bool(config.spark.secret_conf())

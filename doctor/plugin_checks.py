@@ -68,7 +68,7 @@ def check_plugin_allowed(
 def check_plugin(server: SourceServer, probe: Probe | None) -> Finding:
     """The plugin is installed and starts."""
     if probe is None:
-        return Finding.skipped("plugin", "cannot be tried before the failures above are mended")
+        return Finding.skipped("plugin", "cannot be tried before the failures above are fixed")
     if probe.state in (PluginState.USABLE, PluginState.BLOCKED):
         return Finding.ok("plugin", f"{PLUGIN} is installed")
     if probe.state is PluginState.NOT_ALLOWED:
@@ -91,7 +91,7 @@ def check_special_floats(facts: SourceFacts, probe: Probe | None) -> Finding:
     """Before 2.6 wal2json prints NaN and Infinity as null."""
     tables = [table.name for table in facts.tables if table.has_floats]
     if probe is None or probe.has_text_numbers is None:
-        return Finding.skipped("special-floats", "cannot be told before the plugin was tried")
+        return Finding.skipped("special-floats", "cannot be checked before the plugin was tried")
     if probe.has_text_numbers:
         return Finding.ok("special-floats", f"{PLUGIN} 2.6 or newer carries NaN and Infinity")
     if not tables:
@@ -113,7 +113,7 @@ def check_writers(
     if slot is not None:
         return Finding.ok("writers", "the slot is there, no transaction can block its creation")
     if probe is None:
-        return Finding.skipped("writers", "cannot be told before a slot can be made")
+        return Finding.skipped("writers", "cannot be checked before a slot can be made")
     if probe.state is not PluginState.BLOCKED:
         return Finding.ok("writers", "no open transaction blocks the creation of the slot")
     names = tuple(str(writer) for writer in writers)

@@ -19,7 +19,7 @@ _HEADER = """\
 def psql_script(examinations: Iterable[Examination]) -> str:
     """Return a script that fixes what failed and gives what is offered, the rest in comments."""
     parts = [line for examination in examinations for line in _section(examination)]
-    return _HEADER + "\n".join(parts) + "\n" if parts else "-- Nothing to mend.\n"
+    return _HEADER + "\n".join(parts) + "\n" if parts else "-- Nothing to fix.\n"
 
 
 def _section(examination: Examination) -> Iterator[str]:
@@ -30,7 +30,7 @@ def _section(examination: Examination) -> Iterator[str]:
     if any(finding.remedy and finding.remedy.sql for finding in findings):
         # Keep the user that psql was started with; go to this server and database.
         yield f"\\connect -reuse-previous=on {_argument(examination.psql_conninfo or '')}"
-        # A remedy that waits for a lock makes everybody behind it wait too.
+        # A remedy that waits for a lock makes all sessions queued after it wait too.
         yield "SET lock_timeout = '10s';"
     for finding in findings:
         yield from _commands(finding)

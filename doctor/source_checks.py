@@ -160,7 +160,7 @@ def check_slot(name: str, server: SourceServer, slot: SourceSlot | None) -> Find
         return Finding(
             "slot",
             Status.FAILURE,
-            f'slot "{name}" is somebody else\'s: {what}',
+            f'slot "{name}" is not owned by pgrepl: {what}',
             Remedy(then="set another slot name in pgrepl.toml"),
         )
     if slot.wal_status == "lost":

@@ -1,4 +1,4 @@
-"""Judge whether a Spark session is closed to everybody else.
+"""Judge whether a Spark session is closed to all other users.
 
 On a cluster, whoever reaches the driver's ports without authentication can run code as its user;
 and tasks carry connection strings, so without encryption the network sees their passwords.
@@ -41,7 +41,7 @@ def check_closed(
             "spark-authentication", "not in [spark] conf, and Spark's own defaults were not read"
         )
     if local_cores(config.master) is not None or authentication.status is not Status.OK:
-        # What is encrypted for everybody is not worth a word.
+        # What is encrypted for all users is not reported.
         return [authentication]
     return [authentication, _encryption(known)]
 

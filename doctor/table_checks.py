@@ -55,7 +55,7 @@ def check_select_privilege(facts: SourceFacts) -> Finding:
         SQL("GRANT USAGE ON SCHEMA {} TO {}").format(Identifier(schema), role)
         for schema in sorted(closed_schemas)
     ]
-    # Table by table: a grant on the whole schema would open what was left out on purpose.
+    # Table by table: a grant on the whole schema would open what was skipped on purpose.
     statements += [
         SQL("GRANT SELECT ON {} TO {}").format(Identifier(table.schema, table.table), role)
         for table in closed
@@ -74,7 +74,7 @@ def check_select_privilege(facts: SourceFacts) -> Finding:
 
 
 def check_row_security(facts: SourceFacts) -> Finding:
-    """Row security would leave rows out of the copy without a word."""
+    """Row security would skip rows in the copy silently."""
     hidden = [table.name for table in facts.tables if table.hides_rows]
     if not hidden:
         return Finding.ok("row-security", "no policy hides rows")
@@ -110,7 +110,7 @@ def _lacks_identity(table: SourceTable) -> str | None:
     if table.replica_identity == "n":
         return "identity NOTHING"
     if table.replica_identity == "i":
-        return None if table.has_identity_index else "its identity index is gone"
+        return None if table.has_identity_index else "its identity index does not exist"
     if table.primary_key_is_immediate is None:
         return "no primary key"
     return None if table.primary_key_is_immediate else "deferrable primary key"

@@ -41,7 +41,7 @@ def check_target(
     """
     server = target.server
     if sources is None or target_schemas is None:
-        unread = "cannot be told before all sources can be read and their schemas have names"
+        unread = "cannot be checked before all sources can be read and their schemas have names"
         about_sources = [
             Finding.skipped(check, unread)
             for check in ("existing-schemas", "extensions", "locks", "other-database")

@@ -51,7 +51,7 @@ class DropReport:
     errors: list[PgreplError] = field(default_factory=list)
 
     def removed(self, side: Side, kind: str, *names: str) -> None:
-        """Note what is gone."""
+        """Note what is removed."""
         self.items += [Item(side, kind, name, "removed") for name in names]
 
     def kept(self, side: Side, kind: str, reason: str, *names: str) -> None:

@@ -111,7 +111,7 @@ def drop_source(
         slot = row.slot if row is not None else source.slot
         if target is not None:
             take_lock(target, copy_lock(source.name))
-        # Without a target nobody knows whose the slot is; the configuration says it is ours.
+        # Without a target it is unknown whose the slot is; the configuration says it is ours.
         is_ours = row is not None or target is None
         if not is_source_gone and not has_dsn:
             report.errors.append(unreached(config, source, row.dbname if row is not None else ""))

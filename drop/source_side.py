@@ -174,7 +174,8 @@ def check_same(endpoint: Endpoint, row: SourceRow) -> None:
         raise SourceError(
             f"{endpoint} is another database than the one that was copied; nothing was touched"
             " there",
-            hint="Correct the DSN; if the database copied is gone for good, add --source-is-gone.",
+            hint="Correct the DSN; if the database copied does not exist any more, add"
+            " --source-is-gone.",
         )
 
 
@@ -235,7 +236,7 @@ def _is_left(side: SourceSide, slot: str, *, is_ours: bool) -> bool:
 def _removal(side: SourceSide) -> list[list[Composed]]:
     """Return the statements that remove the capture, by transaction.
 
-    The triggers go first: nobody's DDL waits while the schema waits for a transaction that wrote
+    The triggers go first: no DDL waits while the schema waits for a transaction that wrote
     into the log.
     """
     script = [

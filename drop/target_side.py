@@ -1,7 +1,7 @@
 """What pgrepl made on the target for one source.
 
 ``replication.source`` is the record of the slot: as long as the slot may exist, so does the row. It
-is made anew in state "creating" when everything else of the source goes, so that a run that could
+is made again in state "creating" when everything else of the source goes, so that a run that could
 not reach the source leaves exactly what a later run, or a new basebackup, needs to know.
 """
 
@@ -71,9 +71,9 @@ def clear_target(
     Raises
     ------
     AlreadyRunning
-        when a receiver uses the origin; nothing is gone then.
+        when a receiver uses the origin; nothing is removed then.
     TargetError
-        when somebody built on copies that were to go, or has tables beside them; nothing is gone
+        when others depend on copies that were to go, or have tables beside them; nothing is removed
         then.
 
     """
@@ -114,7 +114,7 @@ def clear_target(
 
 
 def _unfinished(name: str) -> PgreplError:
-    """Return what stands there as long as the slot may: nobody takes the rest for a new source."""
+    """Return what stands there as long as the slot may: the rest is not taken for a new source."""
     return SourceError(
         "its removal was begun and is not finished: the slot may still hold WAL back",
         hint=f"Run it again: {command('drop', name)}",

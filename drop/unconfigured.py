@@ -43,7 +43,7 @@ def unreached(config: Config, source: SourceConfig, dbname: str) -> SourceError:
     """Return why the side of a source without a DSN was not touched, and what does it."""
     drop = SQL("SELECT pg_drop_replication_slot({})").format(Literal(source.slot)).as_string()
     return SourceError(
-        f"{source.endpoint}: {config.path} does not have it, so nobody knows the way to it: its"
+        f"{source.endpoint}: {config.path} does not have it, so its DSN is unknown: its"
         f' slot "{source.slot}" in database "{dbname}" may exist',
         hint=f"Run the same command with --dsn. Or run there, as a superuser: {drop}; and, unless"
         " another slot of that database needs the capture of DDL: DROP SCHEMA IF EXISTS pgrepl"
@@ -58,7 +58,7 @@ def _read_dsn(text: str | None) -> Dsn:
         raise UsageError(f"--dsn: {exc}") from exc
     if dsn.has_password:
         raise UsageError(
-            "--dsn: everybody on this machine can see a password on a command line",
+            "--dsn: every user of this machine can see a password on a command line",
             hint="Put it into a passfile, or into PGPASSWORD.",
         )
     return dsn

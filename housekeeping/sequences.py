@@ -7,25 +7,21 @@ target; until then nobody draws from them here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import LiteralString
 
+from pgrepl.catalog.sequences import read_sequences
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
 __all__ = ["read_values", "set_values"]
 
-# last_value is null for one that was never drawn from, or that the role may not read.
-_VALUES: LiteralString = """
-select schemaname, sequencename, last_value
-  from pg_sequences
- where schemaname = any (%s) and last_value is not null
-"""
-
 
 def read_values(source: Connection, schemas: Sequence[str]) -> Mapping[tuple[str, str], int]:
     """Return the last values of a source's sequences: schema and name to value."""
-    rows = source.execute(_VALUES, (list(schemas),))
-    return {(schema, name): value for schema, name, value in rows}
+    return {
+        (found.schema, found.name): found.last_value
+        for found in read_sequences(source, schemas)
+        if found.last_value is not None
+    }
 
 
 def set_values(

@@ -30,6 +30,7 @@ from pgrepl.receiver.spool_session import LiveReceiver, open_spool
 from pgrepl.receiver.spool_writer import SpoolWriter
 from pgrepl.receiver.systemd_notify import Notifier
 from pgrepl.receiver.wakeup import Wakeup
+from pgrepl.retry import Backoff
 from pgrepl.store import failures
 from pgrepl.store.sources import find_source
 
@@ -122,7 +123,7 @@ class Receiver:
     ) -> Position | None:
         """Try until it works, as long as what stands in the way passes by itself."""
         settings = self._settings
-        backoff_s = settings.backoff_s
+        backoff = Backoff(settings.backoff_s, settings.backoff_limit_s)
         began_at = time.monotonic()
         while not self._stopping.is_set():
             self._has_streamed = False
@@ -141,11 +142,11 @@ class Receiver:
                 if not is_patient and not is_running and waited_s > settings.once_patience_s:
                     raise
                 if self._has_streamed:
-                    backoff_s = settings.backoff_s
+                    backoff.succeed()
                     began_at = time.monotonic()
-                logger.warning("%s; trying again", exc.message, extra={"in_s": round(backoff_s, 1)})
-                self._pause(backoff_s)
-                backoff_s = min(backoff_s * 2, settings.backoff_limit_s)
+                pause_s = backoff.fail()
+                logger.warning("%s; trying again", exc.message, extra={"in_s": round(pause_s, 1)})
+                self._pause(pause_s)
         return None
 
     def _record(self, error: PgreplError) -> None:

@@ -36,6 +36,7 @@ from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.task import ShardResult, TableStopped
 from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
 from pgrepl.replayer.spark_job import JobFailed, ShardJobs
+from pgrepl.retry import Backoff
 from pgrepl.store import failures
 from pgrepl.store.migrations import migrate
 from pgrepl.store.resync_queue import read_due
@@ -103,7 +104,7 @@ class Replayer:
 
         """
         is_ending = once or bool(until)
-        delay = self._settings.backoff_s
+        backoff = Backoff(self._settings.backoff_s, self._settings.backoff_limit_s)
         try:
             while True:
                 try:
@@ -111,9 +112,9 @@ class Replayer:
                 except PgreplError as exc:
                     if is_ending or self._is_stopping.is_set() or not _passes(exc):
                         raise
-                    logger.warning("%s; trying again", exc.message, extra={"in_seconds": delay})
-                    self._is_stopping.wait(delay)
-                    delay = min(delay * 2, self._settings.backoff_limit_s)
+                    pause_s = backoff.fail()
+                    logger.warning("%s; trying again", exc.message, extra={"in_seconds": pause_s})
+                    self._is_stopping.wait(pause_s)
         finally:
             self._jobs.stop()
             if self._resync is not None:

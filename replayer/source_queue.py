@@ -28,6 +28,7 @@ from pgrepl.replayer.progress import (
 )
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.task import Parking, ShardTask
+from pgrepl.retry import Backoff
 from pgrepl.store.sources import SourceRow
 
 __all__ = ["SourceWork", "Work", "shard_tasks"]
@@ -62,7 +63,7 @@ class SourceWork:
     parked: list[Parking] = field(default_factory=list)
     error: PgreplError | None = None
     _next_try: float = 0.0
-    _delay: float = 0.0
+    _backoff: Backoff | None = None
     _reported_at: float = 0.0
     #: How many segments the last batch had, and how many the next one may have after a failure.
     _tried: int = 0
@@ -82,13 +83,14 @@ class SourceWork:
         # What was too much for the target at once, such as locks on thousands of tables, may not be
         # in pieces.
         self._most = max(1, self._tried // 2)
-        self._delay = min(max(settings.backoff_s, self._delay * 2), settings.backoff_limit_s)
-        self._next_try = time.monotonic() + self._delay
+        if self._backoff is None:
+            self._backoff = Backoff(settings.backoff_s, settings.backoff_limit_s)
+        self._next_try = time.monotonic() + self._backoff.fail()
 
     def go_on(self, batch: Batch) -> None:
         """Count a batch that is applied."""
         self.error = None
-        self._delay = 0.0
+        self._backoff = None
         self._most = None if self._most is None else self._most * 2
         self.change_count += batch.change_count
         self.batch_count += 1

@@ -21,6 +21,7 @@ from pgrepl.errors import AlreadyRunning, Interrupted, PgreplError
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.release import TableCopies
+from pgrepl.retry import Backoff
 from pgrepl.store.resync_queue import DueTable, note_failure, read_due
 from pgrepl.store.sources import SourceRow
 
@@ -144,9 +145,8 @@ class Resyncer:
 
     def _fail(self, source: SourceRow, tables: Sequence[DueTable], error: str) -> None:
         """Leave the tables alone for a while, longer each time, and let status tell why."""
-        count = tables[0].attempt_count
-        delay = min(self._backoff_s * 2.0 ** min(count, 20), _BACKOFF_LIMIT_S)
-        self._again_at[source.source_id, tables[0].marked_at] = time.monotonic() + delay
+        backoff = Backoff(self._backoff_s, _BACKOFF_LIMIT_S, tables[0].attempt_count)
+        self._again_at[source.source_id, tables[0].marked_at] = time.monotonic() + backoff.fail()
         target = self._config.target.endpoint
         with (
             suppress(PgreplError),

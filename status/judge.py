@@ -36,7 +36,7 @@ _SEVERITY = (
     LagExceeded.exit_code,
 )
 
-#: So many tables of a kind are named in a message.
+#: Number of tables of a kind that a message names.
 _NAMED = 5
 
 
@@ -101,13 +101,13 @@ def judge(
 def judge_unconfigured(target: TargetFacts, path: Path) -> SourceStatus:
     """Judge a source that the target knows and the configuration does not have.
 
-    Nobody receives it, so that its slot keeps WAL for ever; and nobody knows the way to it.
+    Nothing receives it, so that its slot keeps WAL for ever; and its DSN is unknown.
     """
     row = target.row
     problem = _source(
         "not-configured",
         f'{path} does not have it, but its slot "{row.slot}" in database "{row.dbname}" may exist:'
-        " nobody reads from it, and the WAL it keeps fills the disk of its server",
+        " nothing reads from it, and the WAL it keeps fills the disk of its server",
         f"Put [sources.{row.name}] back, or remove it: {command('drop', row.name, '--dsn', 'DSN')}",
     )
     return SourceStatus(row.name, "not configured", None, target, measure(None, target), (problem,))
@@ -170,7 +170,7 @@ def _slot_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem
     confirmed = source.confirmed_lsn
     # The source was asked first, and hears of nothing that is not on the target's disk.
     if confirmed is not None and received is not None and confirmed > received:
-        yield _source("gap", f"{slot} was consumed up to {confirmed} by somebody else", again)
+        yield _source("gap", f"{slot} was consumed up to {confirmed} by another client", again)
 
 
 def _target_problems(
@@ -193,7 +193,7 @@ def _target_problems(
     again = _again_hint(row.name)
     recorded = row.received_lsn or row.consistent_point
     if not row.has_origin:
-        yield _target("origin-missing", f'replication origin "{row.slot}" is gone', again)
+        yield _target("origin-missing", f'replication origin "{row.slot}" does not exist', again)
     elif (
         # While a receiver runs, both move; and they are not seen to move at once.
         source is not None and not source.is_active and row.origin_lsn not in (None, recorded)

@@ -1,6 +1,6 @@
-"""How far each step is behind the source, in bytes of WAL and in seconds.
+"""How far each step lags the source, in bytes of WAL and in seconds.
 
-Bytes are exact. Seconds are an upper bound: a source tells nobody when a position of its WAL was
+Bytes are exact. Seconds are an upper bound: a source does not say when a position of its WAL was
 written, but the target knows when the newest transaction it has was committed, or when it last
 heard that there was none. A step that has everything has no lag, however long ago that was.
 """
@@ -18,7 +18,7 @@ __all__ = ["Positions", "Step", "measure"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A position, and how far it is behind the source."""
+    """A position, and how far it lags the source."""
 
     lsn: Lsn
     #: None when the source does not say where it stands.
@@ -28,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where the source stands, and each step behind it."""
+    """Where the source is, and how far each step lags it."""
 
     source: Lsn | None
     #: The receiver has it, in memory at least.

@@ -1,14 +1,15 @@
-"""Ask everybody, the sources at once, and judge."""
+"""Ask all servers, the sources at once, and judge."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Literal
 
+from pgrepl.background import BackgroundCall
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.status.facts import SourceFacts
@@ -52,10 +53,14 @@ def read_status(
         when the target does not answer: nothing can be said without it.
 
     """
-    readings = [_Reading(source) for source in sources]
+    # A server that does not answer in time is left to its thread, which ends with the program.
+    readings = [BackgroundCall(partial(read_source, source)) for source in sources]
     deadline = time.monotonic() + _DEADLINE_S
     # The target is asked after the sources, so that what it has can only be newer.
-    answers = [reading.answer(deadline) for reading in readings]
+    answers = [
+        _answer(source, reading, deadline)
+        for source, reading in zip(sources, readings, strict=True)
+    ]
     known = read_target(
         config.target.endpoint,
         [source.name for source in sources] + ([] if others == "all" else list(others)),
@@ -73,28 +78,14 @@ def read_status(
     return Status(datetime.now().astimezone(), judged)
 
 
-class _Reading(threading.Thread):
-    """Asks one source; a daemon, so that nobody has to wait for a dead server."""
-
-    def __init__(self, source: SourceConfig) -> None:
-        super().__init__(daemon=True)
-        self._source = source
-        self._answer: SourceFacts | PgreplError = SourceUnavailable(
+def _answer(
+    source: SourceConfig, reading: BackgroundCall[SourceFacts], deadline: float
+) -> SourceFacts | PgreplError:
+    if not reading.wait(max(deadline - time.monotonic(), 0)):
+        return SourceUnavailable(
             f"{source.endpoint}: no answer in time", hint="Is the server overloaded, or stopped?"
         )
-        self._error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self._answer = read_source(self._source)
-        except PgreplError as exc:
-            self._answer = exc
-        except BaseException as exc:  # noqa: BLE001  raised again by answer()
-            self._error = exc
-
-    def answer(self, deadline: float) -> SourceFacts | PgreplError:
-        self.join(max(deadline - time.monotonic(), 0))
-        if self._error is not None:
-            raise self._error
-        return self._answer
+    try:
+        return reading.result()
+    except PgreplError as exc:
+        return exc

@@ -34,7 +34,7 @@ Group={group}
 EnvironmentFile=-/etc/pgrepl/environment
 Restart=on-failure
 RestartSec=10
-# Usage, configuration, spool, DDL or parked tables: a person mends something first.
+# Usage, configuration, spool, DDL or parked tables: a person fixes something first.
 RestartPreventExitStatus={permanent}
 # Stopped on purpose.
 SuccessExitStatus={interrupted}
@@ -115,7 +115,7 @@ def permanent_exit_codes() -> list[int]:
     """Return the exit codes after which the same start would end the same way."""
     kinds = _all_kinds(PgreplError)
     passing = {kind.exit_code for kind in kinds if kind.retry is Retry.TIMED}
-    # A bug may need just that input, and Ctrl-C is nobody's fault.
+    # A bug may need just that input, and Ctrl-C is no failure.
     spared = {PgreplError.exit_code, Interrupted.exit_code}
     return sorted({kind.exit_code for kind in kinds} - passing - spared)
 

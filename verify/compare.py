@@ -35,7 +35,7 @@ __all__ = [
 STAGE = "verify"
 #: Of a piece that differs the keys and digests are held in memory: some megabytes.
 ROWS_PER_PIECE = 50_000
-#: So many rows are read of a piece that should have ROWS_PER_PIECE.
+#: Maximum rows read of a piece that should have ROWS_PER_PIECE.
 _MOST_ROWS = 4 * ROWS_PER_PIECE
 
 

@@ -21,7 +21,7 @@ _APP_NAME = "pgrepl-verify"
 _WAVE = 8
 #: Batches per worker in one wave, so that none is idle while another has a big piece.
 _BATCHES = 2
-#: So many rows of a table are looked at again.
+#: Number of rows of a table that are looked at again.
 _MOST_CANDIDATES = 10_000
 
 VerifyWorkers = Workers[Batch, Sequence[PieceResult | PgreplError]]

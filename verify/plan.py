@@ -18,7 +18,7 @@ __all__ = ["cut", "sampled", "whole"]
 
 #: Rows that a group should have: what is read again when it differs.
 _ROWS_PER_GROUP = 256
-#: Sums of so many groups are held in memory, of both sides.
+#: Number of groups whose sums are kept in memory, of both sides.
 _MOST_GROUPS = 1 << 16
 
 

@@ -23,7 +23,7 @@ _PAGE_HEADERS = (24, 40)
 def end_of_wal(insert_lsn: int) -> Lsn:
     """Return where the WAL ends when the next record would begin at this position.
 
-    At the end of a page the next record begins behind the header of the next page, which is not
+    At the end of a page the next record begins after the header of the next page, which is not
     there yet: an idle source would never send so far.
     """
     within = insert_lsn % _PAGE_BYTES
@@ -31,7 +31,7 @@ def end_of_wal(insert_lsn: int) -> Lsn:
 
 
 def _note_position(connection: Connection, endpoint: Endpoint) -> Lsn:
-    """Return a position behind everything that a reader of the source has seen by now."""
+    """Return a position after everything that a reader of the source has seen by now."""
     with translated(endpoint, "cannot read its position"):
         ((lsn,),) = connection.execute("select pg_current_wal_insert_lsn()").fetchall()
     return end_of_wal(lsn)

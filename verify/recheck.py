@@ -15,7 +15,7 @@ from pgrepl.verify.tables import Subject
 
 __all__ = ["Recheck", "describe"]
 
-#: A row that is written between any two of so many rounds is left unsettled.
+#: Number of rounds; a row that is written between any two of them is left unsettled.
 _MOST_ROUNDS = 12
 _BATCH = 1000
 
@@ -34,9 +34,9 @@ class Recheck:
             if not pending:
                 break
             here = {s: self._states(s, items, is_source=True) for s, items in pending.items()}
-            behind = self.follower.catch_up(self.sides.source, self.sides.task.source)
-            if behind is not None:
-                return behind
+            lag = self.follower.catch_up(self.sides.source, self.sides.task.source)
+            if lag is not None:
+                return lag
             for subject, items in pending.items():
                 there = self._states(subject, items, is_source=False)
                 settlements[subject].take_round(here[subject], there)

@@ -92,7 +92,7 @@ class SequenceFinding:
     what: str
     source: str | None
     target: str | None
-    #: A value behind the source's is told, but is none: replication does not carry values.
+    #: A value lower than the source's is reported, but is none: replication does not carry values.
     is_difference: bool
 
 
@@ -104,7 +104,7 @@ class VerifyReport:
     tables: list[TableReport] = field(default_factory=list)
     structure: list[StructureDifference] = field(default_factory=list)
     sequences: list[SequenceFinding] = field(default_factory=list)
-    #: Tables and sequences of the source that could not be compared, as nobody may read them.
+    #: Tables and sequences of the source that pgrepl's role may not read: not compared.
     unreadable: list[Unreadable] = field(default_factory=list)
     seconds: float = 0.0
     #: Why not everything could be judged.

@@ -31,7 +31,7 @@ from pgrepl.verify.report import (
     VerifyReport,
     Watcher,
 )
-from pgrepl.verify.sequences import compare_sequences, read_sequences
+from pgrepl.verify.sequences import compare_sequences, read_by_name
 from pgrepl.verify.settle import Item, Settlement
 from pgrepl.verify.statements import DIGEST_PROBE, Digest
 from pgrepl.verify.structure import compare_structure
@@ -164,9 +164,9 @@ class _Run:
         names = {schema: schema for schema in self.schemas}
         copies = {target: schema for schema, target in self.schemas.items()}
         with translated(self.sides.task.source, "cannot read the sequences"):
-            source = read_sequences(self.sides.source, names)
+            source = read_by_name(self.sides.source, names)
         with translated(self.sides.task.target, "cannot read the sequences"):
-            target = read_sequences(self.sides.target, copies)
+            target = read_by_name(self.sides.target, copies)
         return structure, list(compare_sequences(source, target))
 
     def _unreadable(self, here: Details) -> list[Unreadable]:
@@ -174,7 +174,7 @@ class _Run:
         with translated(self.sides.task.source, "cannot read the privileges"):
             found = read_unreadable(self.sides.source)
         with translated(self.sides.task.target, "cannot read the sequences"):
-            copies = read_sequences(
+            copies = read_by_name(
                 self.sides.target, {target: schema for schema, target in self.schemas.items()}
             )
         with_sequences = self.options.tables is None

@@ -1,40 +1,21 @@
-"""Whether the sequences are the same, and how far behind their values are."""
+"""Whether the sequences are the same, and how far their values lag."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-from psycopg.rows import class_row
-
+from pgrepl.catalog.sequences import Sequence, read_sequences
 from pgrepl.postgres.connect import Connection
-from pgrepl.postgres.queries import load_query
 from pgrepl.verify.report import SequenceFinding
 
-__all__ = ["Sequence", "compare_sequences", "read_sequences"]
+__all__ = ["compare_sequences", "read_by_name"]
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
-    """A row of ``sql/sequences.sql``."""
-
-    schema: str
-    name: str
-    data_type: str
-    increment_by: int
-    is_cycle: bool
-    last_value: int | None
-
-
-def read_sequences(
+def read_by_name(
     connection: Connection, schemas: Mapping[str, str]
 ) -> dict[tuple[str, str], Sequence]:
     """Read the sequences of schemas; ``schemas`` gives the name under which each is returned."""
-    with connection.cursor(row_factory=class_row(Sequence)) as cursor:
-        rows = cursor.execute(
-            load_query("pgrepl.verify", "sequences"), {"schemas": list(schemas)}
-        ).fetchall()
-    return {(schemas[row.schema], row.name): row for row in rows}
+    return {(schemas[row.schema], row.name): row for row in read_sequences(connection, schemas)}
 
 
 def compare_sequences(
@@ -58,7 +39,7 @@ def compare_sequences(
                 yield SequenceFinding(
                     name=name, what=what, source=str(mine), target=str(copied), is_difference=True
                 )
-        if _is_behind(here, copy):
+        if _lags(here, copy):
             yield SequenceFinding(
                 name=name,
                 what="value",
@@ -68,7 +49,7 @@ def compare_sequences(
             )
 
 
-def _is_behind(source: Sequence, target: Sequence) -> bool:
+def _lags(source: Sequence, target: Sequence) -> bool:
     if source.last_value is None:
         return False
     if target.last_value is None:

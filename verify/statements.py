@@ -4,7 +4,7 @@ A row's digest is 64 bits of a hash of its text, printed under the settings that
 range's checksum is the count and the sum of its rows' digests: the same in any order, and, other
 than an exclusive or, not blind to a row that is there twice. Two ranges that differ have the same
 checksum with a chance of one in 2^64 each; a run over a billion ranges that differ would overlook
-one with a chance of less than one in ten billion. Nobody is assumed to forge rows.
+one with a chance of less than one in ten billion. Rows are assumed not to be forged.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Statements:
     # --- the first pass -----------------------------------------------------------------------
 
     def next_limit(self, low: tuple[str, ...] | None, rows: int) -> Composed:
-        """Return the key so many rows further on, in the order of the index."""
+        """Return the key that number of rows further on, in the order of the index."""
         order = SQL(", ").join(map(_column, self.subject.key or ()))
         return SQL("select {} {} {} order by {} offset {} limit 1").format(
             self._key_texts(), self._from, self._where(KeyRange(low)), order, Literal(rows - 1)

@@ -6,12 +6,13 @@ cluster tasks of Spark do it, from the first argument on. Nothing takes over in 
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, TypeVar
 
+from pgrepl.background import BackgroundCall
 from pgrepl.config.model import SparkConfig
 from pgrepl.errors import PgreplError
 from pgrepl.parallel.process import WorkerProcess
@@ -75,20 +76,13 @@ class _LocalWorkers(Workers[Argument, Result]):
             for index in indexes:
                 results[index] = process.call(arguments[index])
 
-        _run_all([threading.Thread(target=work, args=(p,), daemon=True) for p in self._processes])
+        for call in [BackgroundCall(partial(work, process)) for process in self._processes]:
+            call.result()
         return [results[index] for index in range(len(arguments))]
 
     def stop(self) -> None:
         for process in self._processes:
             process.close()
-
-
-def _run_all(threads: Iterable[threading.Thread]) -> None:
-    started = list(threads)
-    for thread in started:
-        thread.start()
-    for thread in started:
-        thread.join()
 
 
 class _SparkWorkers(Workers[Argument, Result]):

@@ -11,7 +11,7 @@ needed (classid, objid) as (
     select 'pg_class'::regclass::oid, t.oid
       from unnest(%(tables)s::oid[]) as t (oid)
      union
-    -- an index behind a constraint hangs on the constraint, not on the table
+    -- an index of a constraint depends on the constraint, not on the table
     select 'pg_class'::regclass::oid, i.indexrelid
       from pg_index i
      where i.indrelid = any (%(tables)s::oid[])

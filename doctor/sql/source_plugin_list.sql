@@ -1,5 +1,5 @@
 -- What ALTER ROLE and ALTER DATABASE set output_plugin_libraries to for this session, the one that
--- wins first. Everybody may read this, also where the setting itself is for superusers only.
+-- wins first. Every role may read this, also where the setting itself is for superusers only.
 select split_part(c.entry, '=', 2) as value
   from pg_db_role_setting s
   join pg_roles r on r.rolname = current_user

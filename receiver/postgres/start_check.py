@@ -63,7 +63,7 @@ def check_confirmed(row: SourceRow, start: Lsn, facts: SourceFacts) -> None:
     if confirmed is not None and confirmed > start:
         raise SourceError(
             f'slot "{row.slot}" of source "{row.name}" was consumed up to {confirmed} by'
-            f" somebody else; the target has everything up to {start}, the rest is lost",
+            f" another client; the target has everything up to {start}, the rest is lost",
             hint=_again(row),
         )
 
@@ -114,7 +114,7 @@ def _check_target(row: SourceRow, origin: Lsn | None, progress: Progress | None)
     if origin is None or origin != recorded:
         raise SpoolError(
             f'replication origin "{row.slot}" stands at {origin}, but the target recorded'
-            f" {recorded}: somebody moved one of them",
+            f" {recorded}: one of them was moved",
             hint=_again(row),
         )
     return origin

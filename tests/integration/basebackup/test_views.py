@@ -94,12 +94,12 @@ def test_views_are_left_out_and_named_unless_asked_for(source, target, tmp_path)
     source.execute(OBJECTS)
     config = write_config(tmp_path / "pgrepl.toml", target.dsn(), {source.name: source.dsn()})
     plan = run_pgrepl("basebackup", source.name, "--config", config, "--dry-run")
-    assert "left out: view reports.z_base: only tables are replicated; --views makes it" in (
+    assert "skipped: view reports.z_base: only tables are replicated; --views makes it" in (
         plan.stdout
     )
     plan = run_pgrepl("basebackup", source.name, "--config", config, "--dry-run", "--views")
     assert (
-        'left out: view reports.z_base: function "size_of" is neither PostgreSQL\'s own'
+        'skipped: view reports.z_base: function "size_of" is neither PostgreSQL\'s own'
         in plan.stdout
     )
     with config.open("a", encoding="utf-8") as file:

@@ -80,7 +80,7 @@ def test_script_of_doctor_mends_everything_when_psql_runs_it(unprepared):
     run_psql(unprepared.source.cluster, script.stdout)
     unprepared.source.cluster.restart()
     assert unprepared.failing() == set()
-    assert "-- Nothing to mend." in doctor(unprepared, "--sql").stdout
+    assert "-- Nothing to fix." in doctor(unprepared, "--sql").stdout
 
 
 def test_only_the_sources_named_are_examined(patient):

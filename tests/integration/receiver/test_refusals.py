@@ -85,7 +85,7 @@ def test_slot_that_somebody_else_consumed_is_refused(received):
     received.source.execute(
         f"select count(*) from pg_logical_slot_get_changes('{received.slot}', null, null)"
     )
-    refuse(received, 20, "was consumed up to", "by somebody else")
+    refuse(received, 20, "was consumed up to", "by another client")
 
 
 def test_slot_that_lost_its_wal_ends_the_receiver(stream_alone):
@@ -122,7 +122,7 @@ def test_source_restored_to_the_past_is_refused(received):
 
 def test_origin_that_somebody_moved_is_refused(received):
     received.target.execute(f"select pg_replication_origin_advance('{received.slot}', 'FF/0')")
-    refuse(received, 40, "somebody moved one of them")
+    refuse(received, 40, "one of them was moved")
 
 
 def test_origin_that_is_gone_is_refused(received):

@@ -60,7 +60,7 @@ def test_people_see_a_line_for_each_finding(report, capsys):
     print_reports([report], as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert "structure: app.t: table: source there, target -" in lines
-    assert "behind: app.s: value: source 9, target 5" in lines
+    assert "lags: app.s: value: source 9, target 5" in lines
     assert "changed: app.t (id=7, part=1) in note" in lines
     assert "  source: id='7', note=null" in lines
     assert r"  target: id='7', note='a\nb'" in lines

@@ -23,7 +23,7 @@ def test_only_failures_are_mended():
 
 
 def test_nothing_to_mend_is_said_in_a_comment():
-    assert script(Finding.ok("check", "fine")) == "-- Nothing to mend.\n"
+    assert script(Finding.ok("check", "fine")) == "-- Nothing to fix.\n"
 
 
 def test_shell_commands_and_advice_are_comments():

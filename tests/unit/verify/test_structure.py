@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pgrepl.verify.sequences import Sequence, compare_sequences
+from pgrepl.catalog.sequences import Sequence
+from pgrepl.verify.sequences import compare_sequences
 from pgrepl.verify.structure import compare_structure, compare_tables
 from pgrepl.verify.tables import Column, Table
 

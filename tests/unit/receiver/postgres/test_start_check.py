@@ -38,8 +38,8 @@ def test_first_receiver_begins_at_the_consistent_point():
     ("change", "kind", "text"),
     [
         ({"origin": None}, SpoolError, "stands at None"),
-        ({"origin": Lsn(0x201)}, SpoolError, "somebody moved"),
-        ({"progress": None}, SpoolError, "somebody moved"),
+        ({"origin": Lsn(0x201)}, SpoolError, "one of them was moved"),
+        ({"progress": None}, SpoolError, "one of them was moved"),
         ({"identity": Identity(78, 1)}, SourceError, "another server"),
         ({"identity": Identity(77, 2)}, SourceError, "timeline 2"),
         ({"facts": replace(FACTS, is_standby=True)}, SourceError, "standby"),
