@@ -17,6 +17,7 @@ from pgrepl.replayer.shard.apply import TableFailed, merge_stage
 from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
 from pgrepl.replayer.target_table import Tables
+from pgrepl.store.parked import follow_parking
 from pgrepl.store.sources import SourceRow
 
 __all__ = ["drop_staging", "merge_batch", "staging_prefix"]
@@ -42,6 +43,7 @@ def merge_batch(
     parked: list[Parking] = []
     source_id = source.source_id
     with connection.transaction():
+        follow_parking(connection, source_id)
         move_all(connection, source_id, batch.from_seq, batch.to_seq, batch.last_lsn)
         tables = Tables(connection, source_id, batch.first_lsn)
         for staged in (table for result in results for table in result.staged):

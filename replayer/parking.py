@@ -12,6 +12,7 @@ from pgrepl.replayer.shard.apply import TableFailed
 from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.spool_reader import PartKey, read_part
 from pgrepl.replayer.target_table import TableName
+from pgrepl.store.parked import ParkedMessage, add_message, park_failed
 
 __all__ = ["Place", "add_parts", "add_payload", "count_conflict", "note_unknown", "park"]
 
@@ -31,17 +32,7 @@ class Place:
 
 def park(connection: Connection, source_id: int, name: TableName, failed: TableFailed) -> None:
     """Park a table, in the transaction that could not apply its changes."""
-    connection.execute(
-        "insert into replication.parked_table"
-        " (source_id, schema_name, table_name, sqlstate, reason) values (%s, %s, %s, %s, %s)",
-        (source_id, *name, failed.sqlstate, failed.reason),
-    )
-    connection.execute(
-        "insert into replication.parked_history"
-        " (source, schema_name, table_name, action, change_count, reason)"
-        " select s.name, %s, %s, 'park', 0, %s from replication.source s where source_id = %s",
-        (*name, failed.reason, source_id),
-    )
+    park_failed(connection, source_id, name, failed.sqlstate, failed.reason)
     count_conflict(connection, source_id, name, failed.outcome)
 
 
@@ -75,15 +66,20 @@ def add_payload(
     """Add changes of a parked table, begin messages among them."""
     change_count = sum(not decoder.is_begin(message) for message in messages)
     if change_count:
-        connection.execute(
-            "insert into replication.parked_message (source_id, schema_name, table_name, seq, part,"
-            " piece, first_lsn, last_lsn, last_commit_at, change_count, format, encoding, payload)"
-            " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b)",
-            (
-                *(source_id, *name, place.seq, place.part, place.piece),
-                *(place.first_lsn, place.last_lsn, place.last_commit_at),
-                *(change_count, decoder.format, decoder.encoding, decoder.join(messages)),
-            ),
+        message = ParkedMessage(
+            seq=place.seq,
+            part=place.part,
+            piece=place.piece,
+            change_count=change_count,
+            format=decoder.format,
+            encoding=decoder.encoding,
+            payload=decoder.join(messages),
+        )
+        add_message(
+            *(connection, source_id, name, message),
+            first_lsn=place.first_lsn,
+            last_lsn=place.last_lsn,
+            last_commit_at=place.last_commit_at,
         )
 
 

@@ -38,6 +38,7 @@ from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
 from pgrepl.replayer.spark_job import JobFailed, ShardJobs
 from pgrepl.store import failures
 from pgrepl.store.migrations import migrate
+from pgrepl.store.parked import read_parked_names
 from pgrepl.store.resync_queue import read_due
 from pgrepl.store.sources import find_source
 from pgrepl.upkeep import Resync, Upkeep
@@ -383,17 +384,12 @@ def _set_ends(
 
 def _result(control: Connection, work: SourceWork) -> SourceResult:
     source_id = work.source.source_id
-    parked = control.execute(
-        "select schema_name::text, table_name::text from replication.parked_table"
-        " where source_id = %s order by 1, 2",
-        (source_id,),
-    ).fetchall()
     return SourceResult(
         source=work.source.name,
         applied=min(position.applied_lsn for position in read_positions(control, source_id)),
         change_count=work.change_count,
         batch_count=work.batch_count,
-        parked=[(schema, table) for schema, table in parked],
+        parked=read_parked_names(control, source_id),
         due=[table.key for table in read_due(control, source_id)],
         error=work.error,
     )

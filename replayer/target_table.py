@@ -12,6 +12,7 @@ from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.copy_start import CopyStart
+from pgrepl.store.parked import keep_parked
 
 __all__ = ["Table", "TableName", "Tables"]
 
@@ -67,7 +68,7 @@ class Tables:
         table = self._query(name)
         if self._ignores_parking:
             return replace(table, is_parked=False)
-        if table.is_parked and not self._lock_parked(name):
+        if table.is_parked and not keep_parked(self._connection, self._source_id, name):
             # Somebody worked it off in this moment.
             return self._query(name)
         return table
@@ -95,12 +96,3 @@ class Tables:
                 key=tuple(row["key"]),
             )
         return Table(name, is_copied, row["is_parked"], start, shape)
-
-    def _lock_parked(self, name: TableName) -> bool:
-        """Keep ``pgrepl parked`` from working it off until this transaction has added to it."""
-        row = self._connection.execute(
-            "select from replication.parked_table"
-            " where source_id = %s and schema_name = %s and table_name = %s for key share",
-            (self._source_id, *name),
-        ).fetchone()
-        return row is not None

@@ -34,6 +34,7 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.server import identify
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.migrations import migrate
+from pgrepl.store.parked import find_followers, park_for_resync
 from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
 from pgrepl.terminal import command
 
@@ -273,15 +274,7 @@ class _Resync:
         with translated(self._endpoint, "cannot park the tables"), self._target.transaction():
             for table in tables:
                 key = {"source": self._row.source_id, "schema": table.schema, "table": table.name}
-                self._target.execute(
-                    "insert into replication.parked_table"
-                    " (source_id, schema_name, table_name, reason)"
-                    " select source_id, schema_name, table_name,"
-                    " concat_ws(': ', 'resync', resync_reason) from replication.source_table"
-                    " where source_id = %(source)s and schema_name = %(schema)s"
-                    " and table_name = %(table)s on conflict do nothing",
-                    key,
-                )
+                park_for_resync(self._target, self._row.source_id, table.key)
                 # A loss that is noted from here on may be none of the copy's, and stays.
                 self._target.execute(
                     "update replication.source_table set state = 'copying', resync_reason = null"
@@ -292,15 +285,11 @@ class _Resync:
 
     def await_replay(self) -> None:
         """Wait for transactions of replay that may not know yet that the tables are parked."""
-        ((now,),) = self._target.execute("select clock_timestamp()").fetchall()
+        source_id = self._row.source_id
+        before = find_followers(self._target, source_id)
 
         def is_over() -> bool:
-            ((is_busy,),) = self._target.execute(
-                "select exists (select from pg_stat_activity where datname = current_database()"
-                " and application_name = 'pgrepl-replay' and xact_start <= %s)",
-                (now,),
-            ).fetchall()
-            return not is_busy
+            return before.isdisjoint(find_followers(self._target, source_id))
 
         if not self._wait(is_over):
             raise TargetUnavailable(

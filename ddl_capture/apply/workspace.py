@@ -14,7 +14,7 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.catalog.ownership import hand_over, owns
 from pgrepl.config.model import SourceConfig
 from pgrepl.ddl import CapturedDdl
-from pgrepl.ddl_capture.apply.parking import check_parked, read_parked, release_interrupted
+from pgrepl.ddl_capture.apply.parking import check_parked, release_interrupted
 from pgrepl.ddl_capture.apply.qualify import ConfinedMap, make_map, new_target_schema
 from pgrepl.ddl_capture.apply.structure import TableName
 from pgrepl.ddl_capture.apply.target_catalog import (
@@ -37,6 +37,7 @@ from pgrepl.ddl_capture.policy.functions import used_sequences
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
+from pgrepl.store.parked import read_parkings
 from pgrepl.store.resync_queue import mark_due
 from pgrepl.store.sources import read_target_schemas
 from pgrepl.syntax.parse import Tree, walk
@@ -124,7 +125,7 @@ class Workspace:
         """Run something and write down what it did to schemas and tables."""
         row = self.captured.source
         release_interrupted(self.connection, row)
-        parked = read_parked(self.connection, row)
+        parked = read_parkings(self.connection, row.source_id)
         # Known before it runs, nobody queues up behind the locks that it waits for.
         touched = {(table["schema"], table["name"]) for table in self.event.tables}
         check_parked(parked, {key for key in touched if parked.get(key)})

@@ -21,6 +21,7 @@ from pgrepl.replayer.shard.apply import TableFailed, apply_changes
 from pgrepl.replayer.shard.task import Parking, stop_at
 from pgrepl.replayer.spool_reader import SpooledPart, read_part, read_part_keys, read_parts
 from pgrepl.replayer.target_table import Table, TableName, Tables
+from pgrepl.store.parked import follow_parking
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.spool import DDL_TABLE, SERIAL_BUCKET
 
@@ -79,6 +80,7 @@ class SerialTransaction:
 
     def _apply(self) -> None:
         source_id, batch = self._source.source_id, self._batch
+        follow_parking(self._connection, source_id)
         move_all(self._connection, source_id, batch.from_seq, batch.to_seq, batch.last_lsn)
         handlers = Handlers(
             self._apply_table, self._keep, self._note_unknown, self._apply_ddl, self._fail

@@ -33,6 +33,7 @@ from pgrepl.replayer.shard.prefetch import one_ahead
 from pgrepl.replayer.shard.staging import StagingTable
 from pgrepl.replayer.spool_reader import PartKey, count_bytes
 from pgrepl.replayer.target_table import TableName, Tables
+from pgrepl.store.parked import follow_parking
 from pgrepl.store.spool import DDL_TABLE
 
 __all__ = [
@@ -154,6 +155,7 @@ def _attempt(
     result = ShardResult(source_id=task.source_id, shard=task.shard)
     with _open_sessions(task) as sessions:
         with sessions.writer.transaction():
+            follow_parking(sessions.writer, task.source_id)
             work(sessions, task, result)
             reach("replayer.before_commit")
         reach("replayer.after_commit")
