@@ -21,7 +21,8 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.migrations import read_version
-from pgrepl.store.sources import SourceRow, find_source, read_source_tables, read_target_schemas
+from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
+from pgrepl.store.tables import read_source_tables
 from pgrepl.syntax.remap import SchemaMap
 
 __all__ = ["MissedDdl", "find_missed"]

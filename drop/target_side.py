@@ -22,7 +22,15 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.failures import record
 from pgrepl.store.migrations import check_schema_version, read_version
-from pgrepl.store.sources import SourceRow, add_source, find_source, read_target_schemas
+from pgrepl.store.sources import (
+    SourceRow,
+    add_source,
+    find_source,
+    has_sources,
+    lock_sources,
+    read_target_schemas,
+    remove_source,
+)
 from pgrepl.terminal import command
 
 __all__ = ["clear_target", "find_row", "forget_source", "look_at_target"]
@@ -126,14 +134,11 @@ def forget_source(
     """Remove the record of the slot, and with the last source all of pgrepl's state."""
     with translated(endpoint, f'cannot remove source "{name}"'), connection.transaction():
         # A basebackup that begins elsewhere adds its source before or after this, not meanwhile.
-        connection.execute("lock table replication.source in access exclusive mode")
+        lock_sources(connection)
         row = find_source(connection, name)
         if row is not None:
             _forget(connection, row)
-        ((is_in_use,),) = connection.execute(
-            "select exists (select from replication.source)"
-        ).fetchall()
-        if is_in_use:
+        if has_sources(connection):
             return
         dependents = find_dependents(connection, [_SCHEMA])
         if dependents:
@@ -189,7 +194,7 @@ def _check_dependents(connection: Connection, endpoint: Endpoint, schemas: Seque
 
 def _forget(connection: Connection, row: SourceRow) -> None:
     """Delete every row about a source: by the foreign keys to it, and by its name in histories."""
-    connection.execute("delete from replication.source where source_id = %s", (row.source_id,))
+    remove_source(connection, row.source_id)
     histories = connection.execute(
         "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid"
         " where c.relnamespace = 'replication'::regnamespace and c.relkind = 'r'"

@@ -32,6 +32,7 @@ from pgrepl.receiver.spool_rows import COLUMNS, encode_rows
 from pgrepl.store.migrations import migrate
 from pgrepl.store.sources import SourceRow, find_source
 from pgrepl.store.spool import CHANNEL, MORE, SERIAL_BUCKET, SpoolPart
+from pgrepl.store.tables import add_lost_table, read_marked
 from pgrepl.terminal import command
 
 __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
@@ -106,11 +107,7 @@ class SpoolSession:
     def read_resyncs(self) -> Sequence[TableName]:
         """Return the tables that wait for a resync."""
         with translated(self._endpoint, "cannot read the tables"):
-            return self._connection.execute(
-                "select schema_name, table_name from replication.source_table"
-                " where source_id = %s and resync_reason is not null order by 1, 2",
-                (self.source.source_id,),
-            ).fetchall()
+            return read_marked(self._connection, self.source.source_id)
 
     def set_format(self, name: str, encoding: str) -> None:
         """Say in every row from now on how its payload is read."""
@@ -171,15 +168,8 @@ class SpoolSession:
     def _note(self, batch: Batch) -> None:
         """Record losses and buckets with the changes they belong to."""
         source_id = self.source.source_id
-        for (schema, table), reason in batch.losses.items():
-            # A table that no copy knows yet gets a row, as one whose copy is not whole.
-            self._connection.execute(
-                "insert into replication.source_table as t"
-                " (source_id, schema_name, table_name, resync_reason) values (%s, %s, %s, %s)"
-                " on conflict (source_id, schema_name, table_name) do update"
-                " set resync_reason = coalesce(t.resync_reason, excluded.resync_reason)",
-                (source_id, schema, table, reason),
-            )
+        for name, reason in batch.losses.items():
+            add_lost_table(self._connection, source_id, name, reason)
         for (schema, table), bucket in batch.buckets.items():
             self._connection.execute(
                 "insert into replication.table_bucket (source_id, schema_name, table_name, bucket)"

@@ -11,7 +11,7 @@ from pgrepl.config.model import OnConflict, OnError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
-from pgrepl.replayer.parking import add_parts, count_conflict, note_unknown, park
+from pgrepl.replayer.parking import add_parts, count_conflict, park
 from pgrepl.replayer.progress import move_all, remove_applied
 from pgrepl.replayer.shard.apply import TableFailed, merge_stage
 from pgrepl.replayer.shard.merge import Outcome
@@ -19,6 +19,7 @@ from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_a
 from pgrepl.replayer.target_table import Tables
 from pgrepl.store.parked import follow_parking
 from pgrepl.store.sources import SourceRow
+from pgrepl.store.tables import add_unknown_table
 
 __all__ = ["drop_staging", "merge_batch", "staging_prefix"]
 
@@ -51,7 +52,7 @@ def merge_batch(
             if table.is_parked:
                 add_parts(connection, source_id, staged.name, staged.keys)
             elif not table.is_copied:
-                note_unknown(connection, source_id, staged.name)
+                add_unknown_table(connection, source_id, staged.name)
             else:
                 try:
                     outcome = _merge(connection, staged, on_conflict)

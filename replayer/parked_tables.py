@@ -32,6 +32,7 @@ from pgrepl.store.parked import (
     stream_payloads,
     unpark,
 )
+from pgrepl.store.tables import mark_resync
 
 __all__ = [
     "ParkedChange",
@@ -127,12 +128,7 @@ def skip_changes(
         count = _skip(connection, table, through)
         if count:
             add_history(connection, table, "skip", count, through or table.last_lsn)
-            connection.execute(
-                "update replication.source_table set resync_reason ="
-                " coalesce(resync_reason, 'changes were skipped')"
-                " where source_id = %s and schema_name = %s and table_name = %s",
-                (table.source_id, *table.name),
-            )
+            mark_resync(connection, table.source_id, table.name, "changes were skipped")
     return count
 
 

@@ -13,8 +13,9 @@ from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.spool_reader import PartKey, read_part
 from pgrepl.replayer.target_table import TableName
 from pgrepl.store.parked import ParkedMessage, add_message, park_failed
+from pgrepl.store.tables import count_conflicts
 
-__all__ = ["Place", "add_parts", "add_payload", "count_conflict", "note_unknown", "park"]
+__all__ = ["Place", "add_parts", "add_payload", "count_conflict", "park"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,25 +84,13 @@ def add_payload(
         )
 
 
-def note_unknown(connection: Connection, source_id: int, name: TableName) -> None:
-    """Make a table known whose changes arrive though it was never copied."""
-    connection.execute(
-        "insert into replication.source_table (source_id, schema_name, table_name, resync_reason)"
-        " values (%s, %s, %s, 'it has changes but was never copied') on conflict do nothing",
-        (source_id, *name),
-    )
-
-
 def count_conflict(
     connection: Connection, source_id: int, name: TableName, outcome: Outcome
 ) -> None:
     """Count rows of the target that were not as expected."""
     if outcome.missing_count or outcome.extra_count:
-        connection.execute(
-            "insert into replication.conflict as c"
-            " (source_id, schema_name, table_name, missing_count, extra_count)"
-            " values (%s, %s, %s, %s, %s) on conflict (source_id, schema_name, table_name)"
-            " do update set missing_count = c.missing_count + excluded.missing_count,"
-            " extra_count = c.extra_count + excluded.extra_count, last_at = excluded.last_at",
-            (source_id, *name, outcome.missing_count, outcome.extra_count),
+        count_conflicts(
+            *(connection, source_id, name),
+            missing=outcome.missing_count,
+            extra=outcome.extra_count,
         )

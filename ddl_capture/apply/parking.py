@@ -10,6 +10,7 @@ from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.errors import TargetUnavailable
 from pgrepl.postgres.advisory_locks import copy_lock, try_transaction_lock
 from pgrepl.postgres.connect import Connection
+from pgrepl.store.copy_work import remove_parts
 from pgrepl.store.parked import read_interrupted, unpark
 from pgrepl.store.resync_queue import mark_due
 from pgrepl.store.sources import SourceRow
@@ -27,11 +28,7 @@ def release_interrupted(connection: Connection, source: SourceRow) -> None:
     if not tables or not try_transaction_lock(connection, copy_lock(source.name)):
         return
     for name in tables:
-        connection.execute(
-            "delete from replication.copy_part"
-            " where source_id = %s and schema_name = %s and table_name = %s",
-            (source.source_id, *name),
-        )
+        remove_parts(connection, source.source_id, [name])
         unpark(connection, source.source_id, name)
         mark_due(connection, source.source_id, name, "its resync was broken off")
 

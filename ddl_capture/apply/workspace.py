@@ -20,8 +20,6 @@ from pgrepl.ddl_capture.apply.structure import TableName
 from pgrepl.ddl_capture.apply.target_catalog import (
     TargetRelation,
     empty,
-    mark_resync,
-    mark_void,
     read_definitions,
     read_family,
     read_members,
@@ -39,7 +37,8 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.parked import read_parkings
 from pgrepl.store.resync_queue import mark_due
-from pgrepl.store.sources import read_target_schemas
+from pgrepl.store.sources import add_target_schema, read_target_schemas
+from pgrepl.store.tables import are_copied_after, is_replicated, mark_resync, mark_void
 from pgrepl.syntax.parse import Tree, walk
 
 __all__ = ["Workspace"]
@@ -93,11 +92,7 @@ class Workspace:
         """Make the target schema of a source's schema."""
         target = self.names.schemas[schema]
         self.connection.execute(SQL("create schema {}").format(Identifier(target)))
-        self.connection.execute(
-            "insert into replication.target_schema (target_schema, source_id, source_schema)"
-            " values (%s, %s, %s)",
-            (target, self.source_id, schema),
-        )
+        add_target_schema(self.connection, self.source_id, schema, target)
         self.known[schema] = target
 
     def run_sql(self, sql: str, tree: Tree | None = None) -> None:
@@ -233,28 +228,14 @@ class Workspace:
 
     def is_replicated(self, table: TableName) -> bool:
         """Whether changes of a table of the source are applied."""
-        found = self.connection.execute(
-            "select from replication.source_table"
-            " where source_id = %s and schema_name = %s and table_name = %s",
-            (self.source_id, *table),
-        )
-        return found.fetchone() is not None
+        return is_replicated(self.connection, self.source_id, table)
 
     def is_in_copy(self, tables: Iterable[TableName]) -> bool:
         """Whether the copies of all these tables of the source were made after the command."""
-        keys = list(tables)
-        rows = self.connection.execute(
-            "select coalesce(pg_visible_in_snapshot(%s::text::xid8, t.start_snapshot),"
-            " t.start_lsn > %s)"
-            " from unnest(%s::text[], %s::text[]) as w (schema, name)"
-            " join replication.source_table t on t.source_id = %s"
-            " and t.schema_name = w.schema and t.table_name = w.name",
-            (
-                self.event.xid,
-                self.captured.commit_lsn,
-                [schema for schema, _ in keys],
-                [name for _, name in keys],
-                self.source_id,
-            ),
-        ).fetchall()
-        return bool(rows) and all(is_in for (is_in,) in rows)
+        return are_copied_after(
+            self.connection,
+            self.source_id,
+            list(tables),
+            xid=self.event.xid,
+            commit_lsn=self.captured.commit_lsn,
+        )

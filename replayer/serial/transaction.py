@@ -13,7 +13,7 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
-from pgrepl.replayer.parking import Place, add_payload, count_conflict, note_unknown, park
+from pgrepl.replayer.parking import Place, add_payload, count_conflict, park
 from pgrepl.replayer.progress import move_all, remove_applied
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
@@ -24,6 +24,7 @@ from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.parked import follow_parking
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.spool import DDL_TABLE, SERIAL_BUCKET
+from pgrepl.store.tables import add_unknown_table
 
 __all__ = ["SerialTransaction"]
 
@@ -111,7 +112,7 @@ class SerialTransaction:
         self.parked.append(Parking(table.name, failed.reason))
 
     def _note_unknown(self, name: TableName) -> None:
-        note_unknown(self._connection, self._source.source_id, name)
+        add_unknown_table(self._connection, self._source.source_id, name)
 
     def _keep(self, name: TableName, lines: Lines) -> None:
         part = self._part
