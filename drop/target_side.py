@@ -22,6 +22,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.failures import record
 from pgrepl.store.migrations import check_schema_version, read_version
+from pgrepl.store.shard_progress import take_positions
 from pgrepl.store.sources import (
     SourceRow,
     add_source,
@@ -31,6 +32,7 @@ from pgrepl.store.sources import (
     read_target_schemas,
     remove_source,
 )
+from pgrepl.store.spool_rows import count_rows
 from pgrepl.terminal import command
 
 __all__ = ["clear_target", "find_row", "forget_source", "look_at_target"]
@@ -52,9 +54,7 @@ def look_at_target(connection: Connection, endpoint: Endpoint, row: SourceRow) -
     """Return what would be removed."""
     with translated(endpoint, "cannot look for what pgrepl made"):
         items = [Item(Side.TARGET, "origin", name, "found") for name in _origins(connection, row)]
-        ((count,),) = connection.execute(
-            "select count(*) from replication.raw_messages where source_id = %s", (row.source_id,)
-        ).fetchall()
+        count = count_rows(connection, row.source_id)
         items.append(Item(Side.TARGET, "spool and progress", f"{count} rows spooled", "found"))
         items += [
             Item(Side.TARGET, "schema", schema, "found")
@@ -93,11 +93,7 @@ def clear_target(
         with connection.transaction():
             # A task of replay takes its position first and then the tables. Whoever has begun ends
             # before us, whoever comes now waits and finds itself superseded.
-            connection.execute(
-                "select from replication.shard_progress where source_id = %s order by shard"
-                " for update",
-                (row.source_id,),
-            )
+            take_positions(connection, row.source_id)
             if with_data and schemas:
                 names = SQL(", ").join(map(Identifier, schemas))
                 connection.execute(SQL("drop schema if exists {} cascade").format(names))

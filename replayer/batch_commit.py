@@ -12,12 +12,12 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
 from pgrepl.replayer.parking import add_parts, count_conflict, park
-from pgrepl.replayer.progress import move_all, remove_applied
 from pgrepl.replayer.shard.apply import TableFailed, merge_stage
 from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
 from pgrepl.replayer.target_table import Tables
 from pgrepl.store.parked import follow_parking
+from pgrepl.store.shard_progress import move_all, remove_applied
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.tables import add_unknown_table
 

@@ -10,9 +10,9 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.apply import TableFailed
 from pgrepl.replayer.shard.merge import Outcome
-from pgrepl.replayer.spool_reader import PartKey, read_part
 from pgrepl.replayer.target_table import TableName
 from pgrepl.store.parked import ParkedMessage, add_message, park_failed
+from pgrepl.store.spool_rows import PartKey, read_part
 from pgrepl.store.tables import count_conflicts
 
 __all__ = ["Place", "add_parts", "add_payload", "count_conflict", "park"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from psycopg.rows import class_row
 from psycopg.sql import SQL
@@ -17,6 +17,7 @@ from pgrepl.postgres.queries import load_query
 __all__ = [
     "TableRow",
     "TableState",
+    "TargetTable",
     "add_lost_table",
     "add_new_table",
     "add_tables",
@@ -26,6 +27,7 @@ __all__ = [
     "begin_resync",
     "count_conflicts",
     "find_copy",
+    "find_target_table",
     "finish_tables",
     "is_replicated",
     "mark_resync",
@@ -72,6 +74,21 @@ class TableRow:
     def key(self) -> _Name:
         """Schema and name on the source."""
         return self.schema_name, self.table_name
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """A row of ``sql/target_table.sql``."""
+
+    state: TableState
+    start_lsn: Lsn | None
+    start_snapshot: str | None
+    is_parked: bool
+    target_schema: str | None
+    #: None when the target has no such table.
+    relkind: str | None
+    key: Sequence[str]
+    columns: Sequence[Mapping[str, Any]]
 
 
 def read_source_tables(connection: Connection, source_id: int) -> Sequence[TableRow]:
@@ -213,6 +230,15 @@ def read_marked_pending(connection: Connection, source_id: int) -> Sequence[_Nam
         (source_id,),
     )
     return [(schema, name) for schema, name in rows]
+
+
+def find_target_table(connection: Connection, source_id: int, name: _Name) -> TargetTable | None:
+    """Return how a table is replicated and what its copy looks like; None when it is unknown."""
+    with connection.cursor(row_factory=class_row(TargetTable)) as cursor:
+        return cursor.execute(
+            load_query("pgrepl.store", "target_table"),
+            {"source_id": source_id, "schema": name[0], "table": name[1]},
+        ).fetchone()
 
 
 def is_replicated(connection: Connection, source_id: int, name: _Name) -> bool:

@@ -14,16 +14,16 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
 from pgrepl.replayer.parking import Place, add_payload, count_conflict, park
-from pgrepl.replayer.progress import move_all, remove_applied
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, apply_changes
 from pgrepl.replayer.shard.task import Parking, stop_at
-from pgrepl.replayer.spool_reader import SpooledPart, read_part, read_part_keys, read_parts
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.parked import follow_parking
+from pgrepl.store.shard_progress import move_all, remove_applied
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.spool import DDL_TABLE, SERIAL_BUCKET
+from pgrepl.store.spool_rows import SpooledPart, read_part, read_part_keys, read_parts
 from pgrepl.store.tables import add_unknown_table
 
 __all__ = ["SerialTransaction"]

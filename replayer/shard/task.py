@@ -24,17 +24,17 @@ from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, translate
 from pgrepl.replayer.parking import add_parts, count_conflict, park
-from pgrepl.replayer.progress import Fenced, move
 from pgrepl.replayer.session import lend_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, apply_changes, stage_changes
 from pgrepl.replayer.shard.chunks import Chunk, read_chunks
 from pgrepl.replayer.shard.prefetch import one_ahead
 from pgrepl.replayer.shard.staging import StagingTable
-from pgrepl.replayer.spool_reader import PartKey, count_bytes
 from pgrepl.replayer.target_table import TableName, Tables
 from pgrepl.store.parked import follow_parking
+from pgrepl.store.shard_progress import Fenced, move
 from pgrepl.store.spool import DDL_TABLE
+from pgrepl.store.spool_rows import PartKey, count_bytes
 from pgrepl.store.tables import add_unknown_table
 
 __all__ = [
