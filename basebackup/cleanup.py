@@ -11,7 +11,7 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.slot import drop_slot
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.sources import SourceRow, read_target_schemas
+from pgrepl.store.sources import SourceRow, read_target_schemas, remove_source
 
 __all__ = ["check_removable", "discard"]
 
@@ -44,7 +44,7 @@ def discard(
         copy_state.forget(target, row.source_id)
         reach("basebackup.discarded")
         drop_slot(origin, source.endpoint, row.slot)
-        target.execute("delete from replication.source where source_id = %s", (row.source_id,))
+        remove_source(target, row.source_id)
 
 
 def check_removable(target: Connection, endpoint: Endpoint, source_id: int) -> None:

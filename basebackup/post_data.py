@@ -14,7 +14,6 @@ from itertools import groupby
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.basebackup.copy_state import PendingStep, read_steps
 from pgrepl.basebackup.parallel_sessions import run_lanes
 from pgrepl.basebackup.schema.classify import Phase
 from pgrepl.config.dsn import Endpoint
@@ -23,6 +22,7 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.copy_work import PendingStep, finish_step, read_steps
 
 __all__ = ["analyze", "copy_sequences", "run_steps"]
 
@@ -74,10 +74,7 @@ def _run_step(
         # A function that a view needs may call one that comes later.
         connection.execute("set local check_function_bodies = off")
         connection.execute(step.statement.encode())
-        connection.execute(
-            "update replication.copy_step set is_done = true where source_id = %s and step = %s",
-            (source_id, step.step),
-        )
+        finish_step(connection, source_id, step.step)
     reach("basebackup.step_done")
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from pgrepl.basebackup.copy_state import TableProgress
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.config.naming import TableSelection
 from pgrepl.lsn import Lsn
+from pgrepl.store.copy_work import TableProgress
 
 __all__ = ["CopyOptions", "CopyReport", "Outcome", "Stage", "Watcher"]
 

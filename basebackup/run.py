@@ -41,16 +41,20 @@ from pgrepl.postgres.programs import find_client
 from pgrepl.postgres.server import Identity, identify
 from pgrepl.postgres.slot import drop_slot
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.copy_work import clear_work, leave_out_steps, read_progress
 from pgrepl.store.migrations import migrate
 from pgrepl.store.sources import (
     SourceRow,
     add_source,
+    advance_origin,
     find_source,
-    read_source_tables,
+    read_options,
     read_target_schemas,
     set_copying,
     set_streaming,
+    write_options,
 )
+from pgrepl.store.tables import read_source_tables
 
 __all__ = ["copy_source"]
 
@@ -104,7 +108,7 @@ class _Run:
                 return self._report(row.source_id, "already copied", begin)
         if row is None or not self._has_begun(row):
             source_id = self._record(row, identity)
-            copy_state.write_options(self.target, source_id, self.options.shape())
+            write_options(self.target, source_id, self.options.shape())
             outcome = self._begin_anew(source_id)
         else:
             source_id, outcome = row.source_id, "resumed"
@@ -284,7 +288,7 @@ class _Run:
         is_one_moment = len({(table.start_lsn, table.start_snapshot) for table in tables}) == 1
         self._run_steps(source_id, is_one_moment=is_one_moment, jobs=jobs)
         if not is_one_moment:
-            copy_state.leave_out_steps(self.target, source_id)
+            leave_out_steps(self.target, source_id)
         schemas = self._schemas(source_id)
         self.watcher.begin("sequences")
         post_data.copy_sequences(self.origin, self.source.endpoint, self.target, endpoint, schemas)
@@ -317,15 +321,11 @@ class _Run:
             " where not exists (select from pg_replication_origin where roname = %(name)s)",
             {"name": slot},
         )
-        self.target.execute(
-            "select pg_replication_origin_advance(slot, consistent_point)"
-            " from replication.source where source_id = %s",
-            (source_id,),
-        )
+        advance_origin(self.target, source_id)
         reach("basebackup.origin_set")
         with self.target.transaction():
             set_streaming(self.target, source_id)
-            copy_state.clear_work(self.target, source_id)
+            clear_work(self.target, source_id)
 
     # --- questions ----------------------------------------------------------------------------
 
@@ -335,7 +335,7 @@ class _Run:
 
     def _check_options(self, row: SourceRow) -> None:
         if self._has_begun(row):
-            began_with = copy_state.read_options(self.target, row.source_id)
+            began_with = read_options(self.target, row.source_id)
             is_done = row.state == "streaming"
             check_options(row.name, self.options, began_with, is_done=is_done)
 
@@ -355,7 +355,7 @@ class _Run:
             outcome=outcome,
             consistent_point=row.consistent_point if row is not None else None,
             target_schemas=sorted(self._schemas(source_id).values()),
-            tables=copy_state.read_progress(self.target, source_id),
+            tables=read_progress(self.target, source_id),
             left_out=copy_state.read_left_out(self.target, source_id),
             seconds=time.monotonic() - begin,
         )

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.basebackup.copy_state import TableProgress
 from pgrepl.basebackup.dry_run import CopyPlan
 from pgrepl.basebackup.report import CopyReport, Stage, Watcher
 from pgrepl.basebackup.schema.needed_objects import LeftOut
@@ -23,6 +22,7 @@ from pgrepl.cli.output import (
     print_line,
     printable,
 )
+from pgrepl.store.copy_work import TableProgress
 from pgrepl.terminal import command
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pgrepl.config.model import Config
     from pgrepl.lsn import Lsn
     from pgrepl.postgres.connect import Connection
-    from pgrepl.replayer.parked_tables import ParkedTable
+    from pgrepl.store.parked import ParkedTable
 
 __all__ = ["list_tables", "retry", "show", "skip"]
 
@@ -32,7 +32,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
     """List the parked tables, why they are parked, and how much waits."""
     from pgrepl.config.naming import shown_name
-    from pgrepl.replayer.parked_tables import list_parked
+    from pgrepl.store.parked import list_parked
 
     config = invocation.load_config()
     with closing(_open(config)) as connection:

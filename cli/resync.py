@@ -44,7 +44,6 @@ def resync(
     applied at the end. Interrupted, the same command starts over; nothing is lost. Exits 20 when
     some of them cannot be read, after the others.
     """
-    from pgrepl.basebackup.copy_state import TableProgress
     from pgrepl.catalog.unreadable import unreadable_error
     from pgrepl.cli.basebackup_output import make_watcher
     from pgrepl.config.naming import TableSelection, shown_name
@@ -52,6 +51,7 @@ def resync(
     from pgrepl.replayer.settings import ReplaySettings
     from pgrepl.resync.release import apply_waiting
     from pgrepl.resync.run import ResyncOptions, resync_tables
+    from pgrepl.store.copy_work import TableProgress
 
     config = invocation.load_config()
     chosen = config.source(source)

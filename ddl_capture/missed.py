@@ -21,7 +21,9 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.migrations import read_version
-from pgrepl.store.sources import SourceRow, find_source, read_source_tables, read_target_schemas
+from pgrepl.store.shard_progress import read_least_applied
+from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
+from pgrepl.store.tables import read_source_tables
 from pgrepl.syntax.remap import SchemaMap
 
 __all__ = ["MissedDdl", "find_missed"]
@@ -92,12 +94,8 @@ def _is_behind(
     if status.row_count in (None, 0) or status.is_outdated:
         return False
     ((newest,),) = origin.execute("select max(id) from pgrepl.ddl_log").fetchall()
-    ((applied,),) = target.execute(
-        "select coalesce(min(applied_lsn), %s::pg_lsn) - '0/0'::pg_lsn"
-        " from replication.shard_progress where source_id = %s",
-        (row.consistent_point, row.source_id),
-    ).fetchall()
-    return newest is not None and newest > applied
+    applied = read_least_applied(target, row.source_id) or row.consistent_point or Lsn(0)
+    return newest is not None and newest > int(applied)
 
 
 def _selected(origin: Connection, source: SourceConfig) -> Iterator[TableName]:

@@ -11,6 +11,7 @@ from pgrepl.catalog.ownership import OwnerRole, hand_over_statements, read_owner
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.migrations import read_version
+from pgrepl.store.sources import read_schema_sources
 
 __all__ = ["SchemaOwner", "SourceCode", "TargetFacts", "TargetServer", "read_target"]
 
@@ -83,7 +84,7 @@ def read_target(connection: Connection, owners: Mapping[str, str]) -> TargetFact
     with connection.cursor(row_factory=scalar_row) as cursor:
         closed = cursor.execute(load_query("pgrepl.doctor", "target_functions")).fetchall()
     version = read_version(connection)
-    own_schemas = _read_own_schemas(connection) if version else {}
+    own_schemas = read_schema_sources(connection) if version else {}
     return TargetFacts(
         server=server,
         closed_functions=closed,
@@ -116,11 +117,3 @@ def _read_owner(
     return SchemaOwner(
         source, read_owner(connection, role), hand_over_statements(connection, schemas, role)
     )
-
-
-def _read_own_schemas(connection: Connection) -> dict[str, str]:
-    rows = connection.execute(
-        "select t.target_schema, s.name"
-        " from replication.target_schema t join replication.source s using (source_id)"
-    )
-    return dict(rows.fetchall())

@@ -22,7 +22,17 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.failures import record
 from pgrepl.store.migrations import check_schema_version, read_version
-from pgrepl.store.sources import SourceRow, add_source, find_source, read_target_schemas
+from pgrepl.store.shard_progress import take_positions
+from pgrepl.store.sources import (
+    SourceRow,
+    add_source,
+    find_source,
+    has_sources,
+    lock_sources,
+    read_target_schemas,
+    remove_source,
+)
+from pgrepl.store.spool_rows import count_rows
 from pgrepl.terminal import command
 
 __all__ = ["clear_target", "find_row", "forget_source", "look_at_target"]
@@ -44,9 +54,7 @@ def look_at_target(connection: Connection, endpoint: Endpoint, row: SourceRow) -
     """Return what would be removed."""
     with translated(endpoint, "cannot look for what pgrepl made"):
         items = [Item(Side.TARGET, "origin", name, "found") for name in _origins(connection, row)]
-        ((count,),) = connection.execute(
-            "select count(*) from replication.raw_messages where source_id = %s", (row.source_id,)
-        ).fetchall()
+        count = count_rows(connection, row.source_id)
         items.append(Item(Side.TARGET, "spool and progress", f"{count} rows spooled", "found"))
         items += [
             Item(Side.TARGET, "schema", schema, "found")
@@ -86,11 +94,7 @@ def clear_target(
         with connection.transaction():
             # A task of replay takes its position first and then the tables. Whoever has begun ends
             # before us, whoever comes now waits and finds itself superseded.
-            connection.execute(
-                "select from replication.shard_progress where source_id = %s order by shard"
-                " for update",
-                (row.source_id,),
-            )
+            take_positions(connection, row.source_id)
             if with_data and schemas:
                 names = SQL(", ").join(map(Identifier, schemas))
                 connection.execute(SQL("drop schema if exists {} cascade").format(names))
@@ -127,14 +131,11 @@ def forget_source(
     """Remove the record of the slot, and with the last source all of pgrepl's state."""
     with translated(endpoint, f'cannot remove source "{name}"'), connection.transaction():
         # A basebackup that begins elsewhere adds its source before or after this, not meanwhile.
-        connection.execute("lock table replication.source in access exclusive mode")
+        lock_sources(connection)
         row = find_source(connection, name)
         if row is not None:
             _forget(connection, row)
-        ((is_in_use,),) = connection.execute(
-            "select exists (select from replication.source)"
-        ).fetchall()
-        if is_in_use:
+        if has_sources(connection):
             return
         dependents = find_dependents(connection, [_SCHEMA])
         if dependents:
@@ -199,7 +200,7 @@ def _check_dependents(
 
 def _forget(connection: Connection, row: SourceRow) -> None:
     """Delete every row about a source: by the foreign keys to it, and by its name in histories."""
-    connection.execute("delete from replication.source where source_id = %s", (row.source_id,))
+    remove_source(connection, row.source_id)
     histories = connection.execute(
         "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid"
         " where c.relnamespace = 'replication'::regnamespace and c.relkind = 'r'"

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.bindings import prune
+from pgrepl.store.parked import prune_parked_history
 from pgrepl.store.sources import SourceRow
 
 __all__ = ["prune_history"]
@@ -15,10 +16,7 @@ def prune_history(connection: Connection, source: SourceRow, kept: timedelta) ->
     """Remove bindings and history of a source that are older than this; return how many rows."""
     ((horizon,),) = connection.execute("select clock_timestamp() - %s", (kept,)).fetchall()
     count = prune(connection, source.source_id, horizon)
-    count += connection.execute(
-        "delete from replication.parked_history where source = %s and at < %s",
-        (source.name, horizon),
-    ).rowcount
+    count += prune_parked_history(connection, source.name, horizon)
     count += connection.execute(
         "delete from replication.ddl_history where source_id = %s and at < %s",
         (source.source_id, horizon),

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from psycopg import errors
-from psycopg.sql import SQL, Identifier, Literal
+from psycopg.sql import SQL, Literal
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
@@ -30,15 +30,21 @@ from pgrepl.receiver.predecessor import is_alive
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.spool_rows import COLUMNS, encode_rows
 from pgrepl.store.migrations import migrate
+from pgrepl.store.receive_progress import (
+    put_into_bucket,
+    read_buckets,
+    read_received,
+    record_received,
+)
 from pgrepl.store.sources import SourceRow, find_source
-from pgrepl.store.spool import CHANNEL, MORE, SERIAL_BUCKET, SpoolPart
+from pgrepl.store.spool import CHANNEL, MORE, SpoolPart
+from pgrepl.store.spool_rows import copy_into_spool, measure_spool, turn_serial
+from pgrepl.store.tables import add_lost_table, read_marked
 from pgrepl.terminal import command
 
 __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
 
-_COPY = SQL("copy replication.raw_messages ({}) from stdin (format binary)").format(
-    SQL(", ").join(map(Identifier, COLUMNS))
-)
+_COPY = copy_into_spool(COLUMNS)
 
 
 class LiveReceiver(AlreadyRunning):
@@ -76,41 +82,23 @@ class SpoolSession:
     def read_progress(self) -> Progress | None:
         """Return what earlier receivers recorded; None before the first."""
         with translated(self._endpoint, "cannot read the progress"):
-            row = self._connection.execute(
-                "select last_seq, received_lsn from replication.receive_progress"
-                " where source_id = %s",
-                (self.source.source_id,),
-            ).fetchone()
-        return None if row is None else Progress(*row)
+            received = read_received(self._connection, self.source.source_id)
+        return None if received is None else Progress(*received)
 
     def read_buckets(self) -> Mapping[TableName, int]:
         """Return the buckets that tables were put into."""
         with translated(self._endpoint, "cannot read the buckets"):
-            rows = self._connection.execute(
-                "select schema_name, table_name, bucket from replication.table_bucket"
-                " where source_id = %s",
-                (self.source.source_id,),
-            ).fetchall()
-        return {(schema, table): bucket for schema, table, bucket in rows}
+            return read_buckets(self._connection, self.source.source_id)
 
     def read_spool_bytes(self) -> int:
         """Return what the source's rows take up in the spool, compressed as they are."""
         with translated(self._endpoint, "cannot read the size of the spool"):
-            ((size,),) = self._connection.execute(
-                "select coalesce(sum(pg_column_size(payload)), 0) from replication.raw_messages"
-                " where source_id = %s",
-                (self.source.source_id,),
-            ).fetchall()
-        return int(size)
+            return measure_spool(self._connection, self.source.source_id)
 
     def read_resyncs(self) -> Sequence[TableName]:
         """Return the tables that wait for a resync."""
         with translated(self._endpoint, "cannot read the tables"):
-            return self._connection.execute(
-                "select schema_name, table_name from replication.source_table"
-                " where source_id = %s and resync_reason is not null order by 1, 2",
-                (self.source.source_id,),
-            ).fetchall()
+            return read_marked(self._connection, self.source.source_id)
 
     def set_format(self, name: str, encoding: str) -> None:
         """Say in every row from now on how its payload is read."""
@@ -127,7 +115,7 @@ class SpoolSession:
                 self._connection.execute("begin")
                 self.is_in_transaction = True
             if batch.turns_serial is not None:
-                self._turn_serial(batch.turns_serial)
+                turn_serial(self._connection, self.source.source_id, batch.turns_serial)
             if batch.parts:
                 self._copy(batch.parts)
             self._note(batch)
@@ -161,51 +149,29 @@ class SpoolSession:
             ):
                 copy.write(piece)
 
-    def _turn_serial(self, seq: int) -> None:
-        self._connection.execute(
-            "update replication.raw_messages set kind = 'serial', bucket = %s"
-            " where source_id = %s and seq = %s",
-            (SERIAL_BUCKET, self.source.source_id, seq),
-        )
-
     def _note(self, batch: Batch) -> None:
         """Record losses and buckets with the changes they belong to."""
         source_id = self.source.source_id
-        for (schema, table), reason in batch.losses.items():
-            # A table that no copy knows yet gets a row, as one whose copy is not whole.
-            self._connection.execute(
-                "insert into replication.source_table as t"
-                " (source_id, schema_name, table_name, resync_reason) values (%s, %s, %s, %s)"
-                " on conflict (source_id, schema_name, table_name) do update"
-                " set resync_reason = coalesce(t.resync_reason, excluded.resync_reason)",
-                (source_id, schema, table, reason),
-            )
-        for (schema, table), bucket in batch.buckets.items():
-            self._connection.execute(
-                "insert into replication.table_bucket (source_id, schema_name, table_name, bucket)"
-                " values (%s, %s, %s, %s) on conflict (source_id, schema_name, table_name)"
-                " do update set bucket = excluded.bucket",
-                (source_id, schema, table, bucket),
-            )
+        for name, reason in batch.losses.items():
+            add_lost_table(self._connection, source_id, name, reason)
+        for name, bucket in batch.buckets.items():
+            put_into_bucket(self._connection, source_id, name, bucket)
 
     def _commit(self, batch: Batch, position: Position, news: str) -> None:
         """Record the position and commit, in one round trip."""
         notify = SQL("select pg_notify({}, {});").format(Literal(CHANNEL), Literal(news))
         statement = SQL(
-            "insert into replication.receive_progress as p"
-            " (source_id, last_seq, received_lsn, commit_at) values ({source}, {seq}, {lsn},"
-            " '2000-01-01 00:00+00'::timestamptz + {at} * interval '1 microsecond')"
-            " on conflict (source_id) do update set last_seq = excluded.last_seq,"
-            " received_lsn = excluded.received_lsn,"
-            " commit_at = coalesce(excluded.commit_at, p.commit_at), updated_at = now();"
-            "{notify}"
+            "{record}{notify}"
             "select pg_replication_origin_xact_setup({lsn}, clock_timestamp());"
             "commit"
         ).format(
-            source=Literal(self.source.source_id),
-            seq=Literal(batch.last_seq),
+            record=record_received(
+                self.source.source_id,
+                seq=batch.last_seq,
+                position=position,
+                commit_at=batch.commit_at,
+            ),
             lsn=Literal(position),
-            at=Literal(batch.commit_at),
             notify=notify if batch.parts else SQL(""),
         )
         self._connection.execute(statement)

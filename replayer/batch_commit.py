@@ -11,13 +11,15 @@ from pgrepl.config.model import OnConflict, OnError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
-from pgrepl.replayer.parking import add_parts, count_conflict, note_unknown, park
-from pgrepl.replayer.progress import move_all, remove_applied
+from pgrepl.replayer.parking import add_parts, count_conflict, park
 from pgrepl.replayer.shard.apply import TableFailed, merge_stage
 from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
 from pgrepl.replayer.target_table import Tables
+from pgrepl.store.parked import follow_parking
+from pgrepl.store.shard_progress import move_all, remove_applied
 from pgrepl.store.sources import SourceRow
+from pgrepl.store.tables import add_unknown_table
 
 __all__ = ["drop_staging", "merge_batch", "staging_prefix"]
 
@@ -42,6 +44,7 @@ def merge_batch(
     parked: list[Parking] = []
     source_id = source.source_id
     with connection.transaction():
+        follow_parking(connection, source_id)
         move_all(connection, source_id, batch.from_seq, batch.to_seq, batch.last_lsn)
         tables = Tables(connection, source_id, batch.first_lsn)
         for staged in (table for result in results for table in result.staged):
@@ -49,7 +52,7 @@ def merge_batch(
             if table.is_parked:
                 add_parts(connection, source_id, staged.name, staged.keys)
             elif not table.is_copied:
-                note_unknown(connection, source_id, staged.name)
+                add_unknown_table(connection, source_id, staged.name)
             else:
                 try:
                     outcome = _merge(connection, staged, on_conflict)

@@ -9,29 +9,9 @@ from datetime import datetime, timedelta
 from pgrepl.errors import SpoolError
 from pgrepl.position import Position
 from pgrepl.store.spool import SegmentKind
+from pgrepl.store.spool_rows import Segment
 
 __all__ = ["Batch", "Limits", "Segment", "missing_segment", "plan_batch", "shard_buckets"]
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A segment of the spool: what all its rows say together."""
-
-    seq: int
-    kind: SegmentKind
-    first_lsn: Position
-    last_lsn: Position
-    first_commit_at: datetime
-    last_commit_at: datetime
-    change_count: int
-    buckets: Sequence[int]
-    #: Rows that are there, and rows that were written.
-    part_count: int
-    written_count: int
-    #: Whether the last one is among them.
-    has_end: bool = True
-    #: Whether every payload is as long as it was written.
-    is_sound: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
-
-from psycopg.rows import class_row
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import OnConflict
@@ -16,45 +13,34 @@ from pgrepl.decoding.payload import Begin, PayloadDecoder
 from pgrepl.errors import DdlError, UsageError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
-from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.parking import count_conflict
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, apply_changes
-from pgrepl.replayer.target_table import Table, TableName, Tables
+from pgrepl.replayer.target_table import Table, Tables
+from pgrepl.store.parked import (
+    ParkedTable,
+    add_history,
+    change_message,
+    fail_retry,
+    follow_parking,
+    list_parked,
+    lock_parked,
+    read_messages,
+    remove_message,
+    stream_payloads,
+    unpark,
+)
+from pgrepl.store.tables import mark_resync
 
 __all__ = [
     "ParkedChange",
-    "ParkedTable",
     "find_parked",
-    "list_parked",
     "read_changes",
     "retry_table",
     "skip_changes",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class ParkedTable:
-    """A parked table and how much waits for it."""
-
-    source_id: int
-    source: str
-    schema: str
-    table: str
-    parked_at: datetime
-    sqlstate: str | None
-    reason: str
-    retry_count: int
-    change_count: int
-    first_lsn: Lsn | None
-    last_lsn: Lsn | None
-
-    @property
-    def name(self) -> TableName:
-        """Schema and name on the source."""
-        return self.schema, self.table
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +52,6 @@ class ParkedChange:
     action: str
     #: The columns that tell the row: its identity; of an INSERT all it has.
     row: dict[str, str | None]
-
-
-def list_parked(connection: Connection, source: str | None = None) -> Sequence[ParkedTable]:
-    """Return the parked tables, of one source or of all."""
-    with connection.cursor(row_factory=class_row(ParkedTable)) as cursor:
-        return cursor.execute(
-            load_query("pgrepl.replayer", "parked_tables"), {"source": source}
-        ).fetchall()
 
 
 def find_parked(connection: Connection, source: str, name: str) -> ParkedTable:
@@ -126,19 +104,10 @@ def retry_table(
         with translated(endpoint, "cannot retry"), connection.transaction():
             _hold(connection, table)
             count = _apply(connection, table, on_conflict, settings)
-            _record(connection, table, "retry", count, None)
-            connection.execute(
-                "delete from replication.parked_table"
-                " where source_id = %s and schema_name = %s and table_name = %s",
-                (table.source_id, *table.name),
-            )
+            add_history(connection, table, "retry", count, table.last_lsn)
+            unpark(connection, table.source_id, table.name)
     except TableFailed as failed:
-        connection.execute(
-            "update replication.parked_table set retry_count = retry_count + 1,"
-            " sqlstate = %s, reason = %s"
-            " where source_id = %s and schema_name = %s and table_name = %s",
-            (failed.sqlstate, failed.reason, table.source_id, *table.name),
-        )
+        fail_retry(connection, table.source_id, table.name, failed.sqlstate, failed.reason)
         raise DdlError(
             f'source "{table.source}": table {shown_name(*table.name)}: {failed.reason}',
             hint="Nothing was applied. Fix the table on the target and retry, or give changes up"
@@ -158,24 +127,15 @@ def skip_changes(
         _hold(connection, table)
         count = _skip(connection, table, through)
         if count:
-            _record(connection, table, "skip", count, through)
-            connection.execute(
-                "update replication.source_table set resync_reason ="
-                " coalesce(resync_reason, 'changes were skipped')"
-                " where source_id = %s and schema_name = %s and table_name = %s",
-                (table.source_id, *table.name),
-            )
+            add_history(connection, table, "skip", count, through or table.last_lsn)
+            mark_resync(connection, table.source_id, table.name, "changes were skipped")
     return count
 
 
 def _hold(connection: Connection, table: ParkedTable) -> None:
     """Keep the replayer from adding changes, and others from working it off, until we are done."""
-    row = connection.execute(
-        "select from replication.parked_table"
-        " where source_id = %s and schema_name = %s and table_name = %s for update",
-        (table.source_id, *table.name),
-    ).fetchone()
-    if row is None:
+    follow_parking(connection, table.source_id)
+    if not lock_parked(connection, table.source_id, table.name):
         raise UsageError(
             f'source "{table.source}": table {shown_name(*table.name)} is not parked any more'
         )
@@ -210,52 +170,29 @@ def _apply(
 def _read_payloads(
     connection: Connection, table: ParkedTable
 ) -> Iterator[tuple[PayloadDecoder, bytes, int]]:
-    # Holdable, for those who read outside a transaction.
-    with connection.cursor("pgrepl_parked", withhold=True, binary=True) as cursor:
-        cursor.itersize = 1
-        cursor.execute(
-            "select format, encoding, payload, change_count from replication.parked_message"
-            " where source_id = %s and schema_name = %s and table_name = %s"
-            " order by seq, part, piece",
-            (table.source_id, *table.name),
-        )
-        for name, encoding, payload, change_count in cursor:
-            yield payload_decoder(name, encoding), payload, change_count
+    payloads = stream_payloads(connection, table.source_id, table.name)
+    for name, encoding, payload, change_count in payloads:
+        yield payload_decoder(name, encoding), payload, change_count
 
 
 def _skip(connection: Connection, table: ParkedTable, through: Lsn | None) -> int:
     """Remove waiting changes of transactions up to one, and return how many."""
-    key = (table.source_id, *table.name)
-    rows = connection.execute(
-        "select seq, part, piece, change_count, format, encoding, payload"
-        " from replication.parked_message"
-        " where source_id = %s and schema_name = %s and table_name = %s"
-        " and (%s::pg_lsn is null or first_lsn <= %s) order by seq, part, piece",
-        (*key, through, through),
-    ).fetchall()
     given_up = 0
-    for seq, part, piece, change_count, name, encoding, payload in rows:
-        decoder = payload_decoder(name, encoding)
-        kept = [] if through is None else list(_after(decoder, payload, through))
-        kept_count = sum(not decoder.is_begin(message) for message in kept)
-        given_up += change_count - kept_count
-        if kept_count == change_count:
+    for message in read_messages(connection, table.source_id, table.name, through):
+        decoder = payload_decoder(message.format, message.encoding)
+        kept = [] if through is None else list(_after(decoder, message.payload, through))
+        kept_count = sum(not decoder.is_begin(line) for line in kept)
+        given_up += message.change_count - kept_count
+        if kept_count == message.change_count:
             continue
-        where = (*key, seq, part, piece)
         if kept:
-            connection.execute(
-                "update replication.parked_message set payload = %s, change_count = %s"
-                " where source_id = %s and schema_name = %s and table_name = %s"
-                " and seq = %s and part = %s and piece = %s",
-                (decoder.join(kept), kept_count, *where),
+            change_message(
+                *(connection, table.source_id, table.name, message),
+                payload=decoder.join(kept),
+                change_count=kept_count,
             )
         else:
-            connection.execute(
-                "delete from replication.parked_message"
-                " where source_id = %s and schema_name = %s and table_name = %s"
-                " and seq = %s and part = %s and piece = %s",
-                where,
-            )
+            remove_message(connection, table.source_id, table.name, message)
     return given_up
 
 
@@ -267,14 +204,3 @@ def _after(decoder: PayloadDecoder, payload: bytes, through: Lsn) -> Iterator[by
             is_after = decoder.read_begin(message).commit_lsn > through
         if is_after:
             yield message
-
-
-def _record(
-    connection: Connection, table: ParkedTable, action: str, count: int, through: Lsn | None
-) -> None:
-    connection.execute(
-        "insert into replication.parked_history"
-        " (source, schema_name, table_name, action, change_count, last_lsn, reason)"
-        " values (%s, %s, %s, %s, %s, %s, %s)",
-        (table.source, *table.name, action, count, through or table.last_lsn, table.reason),
-    )

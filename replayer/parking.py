@@ -10,10 +10,12 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.apply import TableFailed
 from pgrepl.replayer.shard.merge import Outcome
-from pgrepl.replayer.spool_reader import PartKey, read_part
 from pgrepl.replayer.target_table import TableName
+from pgrepl.store.parked import ParkedMessage, add_message, park_failed
+from pgrepl.store.spool_rows import PartKey, read_part
+from pgrepl.store.tables import count_conflicts
 
-__all__ = ["Place", "add_parts", "add_payload", "count_conflict", "note_unknown", "park"]
+__all__ = ["Place", "add_parts", "add_payload", "count_conflict", "park"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +33,7 @@ class Place:
 
 def park(connection: Connection, source_id: int, name: TableName, failed: TableFailed) -> None:
     """Park a table, in the transaction that could not apply its changes."""
-    connection.execute(
-        "insert into replication.parked_table"
-        " (source_id, schema_name, table_name, sqlstate, reason) values (%s, %s, %s, %s, %s)",
-        (source_id, *name, failed.sqlstate, failed.reason),
-    )
-    connection.execute(
-        "insert into replication.parked_history"
-        " (source, schema_name, table_name, action, change_count, reason)"
-        " select s.name, %s, %s, 'park', 0, %s from replication.source s where source_id = %s",
-        (*name, failed.reason, source_id),
-    )
+    park_failed(connection, source_id, name, failed.sqlstate, failed.reason)
     count_conflict(connection, source_id, name, failed.outcome)
 
 
@@ -75,25 +67,21 @@ def add_payload(
     """Add changes of a parked table, begin messages among them."""
     change_count = sum(not decoder.is_begin(message) for message in messages)
     if change_count:
-        connection.execute(
-            "insert into replication.parked_message (source_id, schema_name, table_name, seq, part,"
-            " piece, first_lsn, last_lsn, last_commit_at, change_count, format, encoding, payload)"
-            " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b)",
-            (
-                *(source_id, *name, place.seq, place.part, place.piece),
-                *(place.first_lsn, place.last_lsn, place.last_commit_at),
-                *(change_count, decoder.format, decoder.encoding, decoder.join(messages)),
-            ),
+        message = ParkedMessage(
+            seq=place.seq,
+            part=place.part,
+            piece=place.piece,
+            change_count=change_count,
+            format=decoder.format,
+            encoding=decoder.encoding,
+            payload=decoder.join(messages),
         )
-
-
-def note_unknown(connection: Connection, source_id: int, name: TableName) -> None:
-    """Make a table known whose changes arrive though it was never copied."""
-    connection.execute(
-        "insert into replication.source_table (source_id, schema_name, table_name, resync_reason)"
-        " values (%s, %s, %s, 'it has changes but was never copied') on conflict do nothing",
-        (source_id, *name),
-    )
+        add_message(
+            *(connection, source_id, name, message),
+            first_lsn=place.first_lsn,
+            last_lsn=place.last_lsn,
+            last_commit_at=place.last_commit_at,
+        )
 
 
 def count_conflict(
@@ -101,11 +89,8 @@ def count_conflict(
 ) -> None:
     """Count rows of the target that were not as expected."""
     if outcome.missing_count or outcome.extra_count:
-        connection.execute(
-            "insert into replication.conflict as c"
-            " (source_id, schema_name, table_name, missing_count, extra_count)"
-            " values (%s, %s, %s, %s, %s) on conflict (source_id, schema_name, table_name)"
-            " do update set missing_count = c.missing_count + excluded.missing_count,"
-            " extra_count = c.extra_count + excluded.extra_count, last_at = excluded.last_at",
-            (source_id, *name, outcome.missing_count, outcome.extra_count),
+        count_conflicts(
+            *(connection, source_id, name),
+            missing=outcome.missing_count,
+            extra=outcome.extra_count,
         )

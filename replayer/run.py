@@ -23,13 +23,6 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.batch_commit import drop_staging, merge_batch, staging_prefix
 from pgrepl.replayer.listener import Listener
 from pgrepl.replayer.pacing import seconds_apart
-from pgrepl.replayer.progress import (
-    begin_progress,
-    finish,
-    follow_idle,
-    last_written,
-    read_positions,
-)
 from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
@@ -39,7 +32,15 @@ from pgrepl.replayer.spark_job import JobFailed, ShardJobs
 from pgrepl.retry import Backoff
 from pgrepl.store import failures
 from pgrepl.store.migrations import migrate
+from pgrepl.store.parked import read_parked_names
+from pgrepl.store.receive_progress import last_written
 from pgrepl.store.resync_queue import read_due
+from pgrepl.store.shard_progress import (
+    begin_progress,
+    finish,
+    follow_idle,
+    read_positions,
+)
 from pgrepl.store.sources import find_source
 from pgrepl.upkeep import Resync, Upkeep
 
@@ -384,17 +385,12 @@ def _set_ends(
 
 def _result(control: Connection, work: SourceWork) -> SourceResult:
     source_id = work.source.source_id
-    parked = control.execute(
-        "select schema_name::text, table_name::text from replication.parked_table"
-        " where source_id = %s order by 1, 2",
-        (source_id,),
-    ).fetchall()
     return SourceResult(
         source=work.source.name,
         applied=min(position.applied_lsn for position in read_positions(control, source_id)),
         change_count=work.change_count,
         batch_count=work.batch_count,
-        parked=[(schema, table) for schema, table in parked],
+        parked=read_parked_names(control, source_id),
         due=[table.key for table in read_due(control, source_id)],
         error=work.error,
     )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from psycopg.rows import dict_row
-
 from pgrepl.decoding.payload import TableName
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
-from pgrepl.postgres.queries import load_query
 from pgrepl.store.copy_start import CopyStart
+from pgrepl.store.parked import keep_parked
+from pgrepl.store.tables import find_target_table
 
 __all__ = ["Table", "TableName", "Tables"]
 
@@ -67,40 +66,27 @@ class Tables:
         table = self._query(name)
         if self._ignores_parking:
             return replace(table, is_parked=False)
-        if table.is_parked and not self._lock_parked(name):
+        if table.is_parked and not keep_parked(self._connection, self._source_id, name):
             # Somebody worked it off in this moment.
             return self._query(name)
         return table
 
     def _query(self, name: TableName) -> Table:
-        schema, table = name
-        with self._connection.cursor(row_factory=dict_row) as cursor:
-            row = cursor.execute(
-                load_query("pgrepl.replayer", "target_table"),
-                {"source_id": self._source_id, "schema": schema, "table": table},
-            ).fetchone()
+        _, table = name
+        row = find_target_table(self._connection, self._source_id, name)
         if row is None:
             return Table(name, is_copied=False, is_parked=False, start=None, shape=None)
-        is_copied = row["state"] == "ready"
+        is_copied = row.state == "ready"
         start = None
-        if is_copied and row["start_lsn"] > self._first_lsn:
-            start = CopyStart(row["start_lsn"], row["start_snapshot"])
+        if is_copied and row.start_lsn is not None and row.start_lsn > self._first_lsn:
+            start = CopyStart(row.start_lsn, row.start_snapshot)
         shape = None
-        if row["relkind"] is not None:
+        if row.relkind is not None and row.target_schema is not None:
             shape = Shape(
-                schema=row["target_schema"],
+                schema=row.target_schema,
                 name=table,
-                relkind=row["relkind"],
-                columns=tuple(Column(**column) for column in row["columns"]),
-                key=tuple(row["key"]),
+                relkind=row.relkind,
+                columns=tuple(Column(**column) for column in row.columns),
+                key=tuple(row.key),
             )
-        return Table(name, is_copied, row["is_parked"], start, shape)
-
-    def _lock_parked(self, name: TableName) -> bool:
-        """Keep ``pgrepl parked`` from working it off until this transaction has added to it."""
-        row = self._connection.execute(
-            "select from replication.parked_table"
-            " where source_id = %s and schema_name = %s and table_name = %s for key share",
-            (self._source_id, *name),
-        ).fetchone()
-        return row is not None
+        return Table(name, is_copied, row.is_parked, start, shape)

@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgrepl.basebackup.copy_state import TableProgress
 from pgrepl.basebackup.report import Stage
 from pgrepl.catalog.unreadable import unreadable_error
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
@@ -17,6 +16,7 @@ from pgrepl.replayer.parked_tables import find_parked, retry_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync.run import ResyncOptions, resync_tables
+from pgrepl.store.copy_work import TableProgress
 from pgrepl.store.resync_queue import clear_due, read_due
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from pgrepl.basebackup import copy_state, post_data
-from pgrepl.basebackup.copy_state import TableProgress
+from pgrepl.basebackup import post_data
 from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.rows.copy import RowCopy
 from pgrepl.basebackup.rows.workers import CopyWorkers, start_copy_workers
@@ -33,8 +32,11 @@ from pgrepl.postgres.advisory_locks import copy_lock, take_lock
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.server import identify
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.copy_work import TableProgress, read_progress, remove_parts
 from pgrepl.store.migrations import migrate
+from pgrepl.store.parked import find_followers, park_for_resync
 from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
+from pgrepl.store.tables import begin_resync, find_copy, read_marked_pending, remove_table_row
 from pgrepl.terminal import command
 
 __all__ = ["ResyncOptions", "ResyncReport", "resync_tables"]
@@ -136,10 +138,10 @@ def resync_tables(
             post_data.analyze(target, endpoint, keys, run.schemas, workers.jobs)
             copied = [
                 table
-                for table in copy_state.read_progress(target, row.source_id)
+                for table in read_progress(target, row.source_id)
                 if (table.schema_name, table.table_name) in keys
             ]
-            copy_state.clear_parts(target, row.source_id, tables)
+            remove_parts(target, row.source_id, keys)
         go_on(copied)
     return ResyncReport(
         source=source.name,
@@ -208,11 +210,7 @@ class _Resync:
         """
         with translated(self._source.endpoint, "cannot read the catalogue"):
             present = {table.key for table in read_tables(origin)}
-        marked = self._target.execute(
-            "select schema_name::text, table_name::text from replication.source_table"
-            " where source_id = %s and resync_reason is not null and state = 'pending'",
-            (self._row.source_id,),
-        ).fetchall()
+        marked = read_marked_pending(self._target, self._row.source_id)
         gone = [
             (schema, table)
             for schema, table in marked
@@ -221,11 +219,7 @@ class _Resync:
             and not self._has_copy(schema, table)
         ]
         for key in gone:
-            self._target.execute(
-                "delete from replication.source_table where source_id = %s"
-                " and (schema_name, table_name) = (%s, %s)",
-                (self._row.source_id, *key),
-            )
+            remove_table_row(self._target, self._row.source_id, key)
         return gone
 
     def _has_copy(self, schema: str, table: str) -> bool:
@@ -244,25 +238,16 @@ class _Resync:
             self._check_columns(table, columns[table.key])
 
     def _check_columns(self, table: SourceTable, columns: Sequence[Column]) -> None:
-        copy = self._target.execute(
-            "select c.oid::bigint from pg_class c join pg_namespace n on n.oid = c.relnamespace"
-            " join replication.source_table t on t.source_id = %s and t.schema_name = %s"
-            " and t.table_name = c.relname"
-            " where n.nspname = %s and c.relname = %s and c.relkind = 'r'",
-            (
-                self._row.source_id,
-                table.schema,
-                self.schemas.get(table.schema),
-                table.name,
-            ),
-        ).fetchone()
+        copy = find_copy(
+            self._target, self._row.source_id, table.key, self.schemas.get(table.schema)
+        )
         if copy is None:
             raise TargetError(
                 f"{self._endpoint}: there is no copy of {table} that could be copied again",
                 hint="Only tables that were copied once can be; copy the source again with"
                 f" {command('basebackup', self._source.name, '--restart')}.",
             )
-        if not is_copy_of(columns, read_columns(self._target, copy[0])):
+        if not is_copy_of(columns, read_columns(self._target, copy)):
             raise TargetError(
                 f"{self._endpoint}: the copy of {table} has other columns than the table",
                 hint="Let replay apply the DDL that waits, or give it the source's columns.",
@@ -272,35 +257,16 @@ class _Resync:
         """Let replay leave the tables alone from its next transaction on."""
         with translated(self._endpoint, "cannot park the tables"), self._target.transaction():
             for table in tables:
-                key = {"source": self._row.source_id, "schema": table.schema, "table": table.name}
-                self._target.execute(
-                    "insert into replication.parked_table"
-                    " (source_id, schema_name, table_name, reason)"
-                    " select source_id, schema_name, table_name,"
-                    " concat_ws(': ', 'resync', resync_reason) from replication.source_table"
-                    " where source_id = %(source)s and schema_name = %(schema)s"
-                    " and table_name = %(table)s on conflict do nothing",
-                    key,
-                )
-                # A loss that is noted from here on may be none of the copy's, and stays.
-                self._target.execute(
-                    "update replication.source_table set state = 'copying', resync_reason = null"
-                    " where source_id = %(source)s and schema_name = %(schema)s"
-                    " and table_name = %(table)s",
-                    key,
-                )
+                park_for_resync(self._target, self._row.source_id, table.key)
+                begin_resync(self._target, self._row.source_id, table.key)
 
     def await_replay(self) -> None:
         """Wait for transactions of replay that may not know yet that the tables are parked."""
-        ((now,),) = self._target.execute("select clock_timestamp()").fetchall()
+        source_id = self._row.source_id
+        before = find_followers(self._target, source_id)
 
         def is_over() -> bool:
-            ((is_busy,),) = self._target.execute(
-                "select exists (select from pg_stat_activity where datname = current_database()"
-                " and application_name = 'pgrepl-replay' and xact_start <= %s)",
-                (now,),
-            ).fetchall()
-            return not is_busy
+            return before.isdisjoint(find_followers(self._target, source_id))
 
         if not self._wait(is_over):
             raise TargetUnavailable(
@@ -362,13 +328,9 @@ class _Resync:
         self._target.execute("set local session_replication_role = replica")
         lock_s = self._options.lock_s or self._options.wait_s
         self._target.execute(SQL("set local lock_timeout = {}").format(Literal(f"{lock_s}s")))
+        # Of a run that was killed; waits for its tasks that are still at work.
+        remove_parts(self._target, self._row.source_id, [table.key for table in tables])
         for table in tables:
-            # Of a run that was killed; waits for its tasks that are still at work.
-            self._target.execute(
-                "delete from replication.copy_part"
-                " where source_id = %s and schema_name = %s and table_name = %s",
-                (self._row.source_id, *table.key),
-            )
             copy = Identifier(self.schemas[table.schema], table.name)
             ((is_referenced,),) = self._target.execute(
                 "select exists (select from pg_constraint where contype = 'f'"

@@ -8,7 +8,8 @@ from datetime import datetime
 
 from pgrepl.catalog.unreadable import Unreadable
 from pgrepl.lsn import Lsn
-from pgrepl.store.sources import SourceState, TableState
+from pgrepl.store.sources import SourceState
+from pgrepl.store.tables import TableState
 
 __all__ = ["FailureFacts", "ShardFacts", "SourceFacts", "TableFacts", "TargetFacts", "TargetRow"]
 

@@ -18,6 +18,8 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.copy_work import read_progress
+from pgrepl.store.tables import finish_tables
 
 __all__ = ["RowCopy"]
 
@@ -84,9 +86,11 @@ class RowCopy:
     def _poll(self, keeper: Keeper, tables: Sequence[SourceTable]) -> None:
         with translated(self.endpoint, "cannot follow the copy"):
             with self.target.transaction():
-                ready_count = copy_state.finish_tables(self.target, self.source_id, tables)
+                ready_count = finish_tables(
+                    self.target, self.source_id, [table.key for table in tables]
+                )
                 # Last: whatever is ready now was copied while the keeper held its locks.
                 keeper.check()
             if ready_count:
                 reach("basebackup.table_ready")
-            self.watcher.show(copy_state.read_progress(self.target, self.source_id))
+            self.watcher.show(read_progress(self.target, self.source_id))

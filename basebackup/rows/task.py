@@ -14,11 +14,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
 from uuid import UUID
 
 import psycopg
-from psycopg.rows import namedtuple_row
 from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.basebackup.rows.copy_pipe import Transferred, copy_in, copy_out, transfer
@@ -28,6 +26,7 @@ from pgrepl.errors import PgreplError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.copy_work import CopyPart, fail_part, finish_part, take_part
 
 __all__ = ["CopyTask", "open_snapshot", "run_task"]
 
@@ -46,14 +45,6 @@ class CopyTask:
     target_schemas: Mapping[str, str] = field(repr=False)
     #: Whether keys and foreign keys are in force already.
     is_live: bool = False
-
-
-class _Part(NamedTuple):
-    part_id: int
-    schema_name: str
-    table_name: str
-    first_block: int | None
-    end_block: int | None
 
 
 def run_task(task: CopyTask) -> Sequence[PgreplError]:
@@ -91,16 +82,18 @@ def _copy_all(task: CopyTask, source: Connection, target: Connection) -> PgreplE
         part = None
         try:
             with translated(task.target, "cannot record the copy"), target.transaction():
-                part = _take(target, task.run_id)
+                part = take_part(target, task.run_id)
                 if part is None:
                     return None
                 begin = time.monotonic()
                 copied = _copy(task, source, target, part)
                 reach("basebackup.part_copied")
-                target.execute(
-                    "update replication.copy_part set row_count = %s, byte_count = %s, seconds = %s"
-                    " where part_id = %s",
-                    (copied.row_count, copied.byte_count, time.monotonic() - begin, part.part_id),
+                finish_part(
+                    target,
+                    part.part_id,
+                    row_count=copied.row_count,
+                    byte_count=copied.byte_count,
+                    seconds=time.monotonic() - begin,
                 )
         except PgreplError as exc:
             if part is None:
@@ -109,19 +102,7 @@ def _copy_all(task: CopyTask, source: Connection, target: Connection) -> PgreplE
             return exc
 
 
-def _take(target: Connection, run_id: UUID) -> _Part | None:
-    with target.cursor(row_factory=namedtuple_row) as cursor:
-        row = cursor.execute(
-            "select part_id, schema_name, table_name, first_block, end_block"
-            " from replication.copy_part"
-            " where run_id = %s and row_count is null and error is null"
-            " order by size_bytes desc, part_id limit 1 for update skip locked",
-            (run_id,),
-        ).fetchone()
-    return _Part(*row) if row is not None else None
-
-
-def _copy(task: CopyTask, source: Connection, target: Connection, part: _Part) -> Transferred:
+def _copy(task: CopyTask, source: Connection, target: Connection, part: CopyPart) -> Transferred:
     table = task.tables[part.schema_name, part.table_name]
     target_schema = task.target_schemas[table.schema]
     if not table.columns:
@@ -154,10 +135,7 @@ def _copy_empty_rows(
     return Transferred(count, 0)
 
 
-def _record_failure(task: CopyTask, part: _Part, error: PgreplError) -> None:
+def _record_failure(task: CopyTask, part: CopyPart, error: PgreplError) -> None:
     """Keep other tasks from failing on the same part; when that fails too, they find out."""
     with suppress(PgreplError, psycopg.Error), connect(task.target, _STAGE) as target:
-        target.execute(
-            "update replication.copy_part set error = %s where part_id = %s",
-            (error.message, part.part_id),
-        )
+        fail_part(target, part.part_id, error.message)

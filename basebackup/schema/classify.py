@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
 from postgast import pg_query_pb2
 from psycopg.sql import SQL, Identifier
@@ -20,6 +20,7 @@ from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.basebackup.schema.skipped import LEFT_OUT, left_out_comment, left_out_of
 from pgrepl.basebackup.schema.source_objects import SourceObjects
 from pgrepl.basebackup.schema.subject import Subject, statistics_of, subject_of
+from pgrepl.store.copy_work import Phase
 from pgrepl.store.skipped_code import SkippedCode
 from pgrepl.syntax.nodes import texts
 from pgrepl.syntax.parse import StatementTexts, Tree
@@ -29,7 +30,6 @@ from pgrepl.syntax.statement_kinds import statement_of
 __all__ = ["PHASES", "ROW_PHASES", "Phase", "SchemaPlan", "Step", "sift"]
 
 #: In this order, each finished before the next begins.
-Phase = Literal["key", "attach", "property", "foreign_key", "validate", "valid_foreign_key", "view"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 #: These look at rows of two tables: they hold only between tables copied at the same moment.
 ROW_PHASES: tuple[Phase, ...] = ("validate", "valid_foreign_key")

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import hashlib
 
+from psycopg.sql import SQL
+
 from pgrepl.errors import AlreadyRunning
 from pgrepl.postgres.connect import Connection
 
 __all__ = [
     "copy_lock",
     "find_holder",
+    "find_transactions",
+    "parking_lock",
     "receive_lock",
+    "share_lock",
     "take_lock",
     "try_lock",
     "try_transaction_lock",
 ]
+
+_HELD = SQL(
+    "pg_locks where locktype = 'advisory' and granted and objsubid = 1"
+    " and database = (select oid from pg_database where datname = current_database())"
+    " and (classid::bigint << 32 | objid::bigint) = %(key)s"
+)
 
 
 def take_lock(connection: Connection, name: str) -> None:
@@ -41,12 +52,22 @@ def try_lock(connection: Connection, name: str) -> bool:
 def find_holder(connection: Connection, name: str) -> int | None:
     """Return the server process that holds the lock; None when there is none any more."""
     row = connection.execute(
-        "select pid from pg_locks where locktype = 'advisory' and granted and objsubid = 1"
-        " and database = (select oid from pg_database where datname = current_database())"
-        " and (classid::bigint << 32 | objid::bigint) = %s",
-        (_key(name),),
+        SQL("select pid from {}").format(_HELD), {"key": _key(name)}
     ).fetchone()
     return None if row is None else int(row[0])
+
+
+def share_lock(connection: Connection, name: str) -> None:
+    """Hold the lock together with others until the open transaction ends."""
+    connection.execute("select pg_advisory_xact_lock_shared(%s)", (_key(name),))
+
+
+def find_transactions(connection: Connection, name: str) -> frozenset[str]:
+    """Return the transactions that hold the lock, as PostgreSQL numbers them while they last."""
+    rows = connection.execute(
+        SQL("select virtualtransaction from {}").format(_HELD), {"key": _key(name)}
+    )
+    return frozenset(transaction for (transaction,) in rows)
 
 
 def try_transaction_lock(connection: Connection, name: str) -> bool:
@@ -65,6 +86,11 @@ def copy_lock(source: str) -> str:
 def receive_lock(source: str) -> str:
     """Return the name of the lock of a source's receiver."""
     return f'receive of source "{source}"'
+
+
+def parking_lock(source_id: int) -> str:
+    """Return the name of the lock that those share who go by which tables are parked."""
+    return f"parked tables of source {source_id}"
 
 
 def _key(name: str) -> int:

@@ -53,14 +53,12 @@ def read_due(connection: Connection, source_id: int) -> Sequence[DueTable]:
     with connection.cursor(row_factory=class_row(DueTable)) as cursor:
         return cursor.execute(
             "select d.schema_name::text, d.table_name::text, d.reason, d.marked_at,"
-            " d.attempt_count, p.source_id is not null and t.state = 'ready' and not f.is_resync"
-            " as is_parked,"
-            " p.source_id is not null and t.state = 'ready' and f.is_resync as is_copied"
+            " d.attempt_count,"
+            " coalesce(t.state = 'ready' and p.kind <> 'resync', false) as is_parked,"
+            " coalesce(t.state = 'ready' and p.kind = 'resync', false) as is_copied"
             " from replication.resync_due d"
             " join replication.source_table t using (source_id, schema_name, table_name)"
             " left join replication.parked_table p using (source_id, schema_name, table_name)"
-            " cross join lateral (select p.reason ~ '^resync(: |$)' and p.sqlstate is null"
-            " and p.retry_count = 0 as is_resync) f"
             " where d.source_id = %s order by d.marked_at, 1, 2",
             (source_id,),
         ).fetchall()

@@ -1,15 +1,16 @@
-"""The rows of ``replication.source`` and ``replication.source_table``.
+"""The rows of ``replication.source`` and ``replication.target_schema``.
 
 Nothing but the target holds state. Whoever starts reads it here and goes on from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
 
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
@@ -17,20 +18,31 @@ from pgrepl.postgres.connect import Connection
 __all__ = [
     "SourceRow",
     "SourceState",
-    "TableRow",
-    "TableState",
     "add_source",
-    "add_tables",
+    "add_target_schema",
+    "advance_origin",
     "find_source",
-    "read_source_tables",
+    "has_sources",
+    "lock_sources",
+    "read_options",
+    "read_schema_sources",
     "read_target_schemas",
+    "remove_source",
+    "remove_target_schemas",
     "set_copying",
     "set_creating",
     "set_streaming",
+    "take_target_schemas",
+    "write_options",
 ]
 
 SourceState = Literal["creating", "copying", "streaming"]
-TableState = Literal["pending", "copying", "ready"]
+"""How far a source is; only basebackup sets it.
+
+``creating``: recorded before its slot is made, and again when what there is of it is dropped.
+``copying``: the slot and the schema are there, rows are copied, in this run or the next.
+``streaming``: everything is copied; a receiver may start, and replay.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +57,6 @@ class SourceRow:
     timeline: int
     state: SourceState
     consistent_point: Lsn | None
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """One table of a source as the target knows it, by its name on the source."""
-
-    schema_name: str
-    table_name: str
-    state: TableState
-    start_lsn: Lsn | None
-    #: PostgreSQL's text of a ``pg_snapshot``.
-    start_snapshot: str | None
-    definition: str | None
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Schema and name on the source."""
-        return self.schema_name, self.table_name
 
 
 def find_source(connection: Connection, name: str) -> SourceRow | None:
@@ -131,23 +125,81 @@ def read_target_schemas(connection: Connection, source_id: int) -> dict[str, str
     return dict(rows.fetchall())
 
 
-def read_source_tables(connection: Connection, source_id: int) -> Sequence[TableRow]:
-    """Return the tables of a source, in the order of their names."""
-    with connection.cursor(row_factory=class_row(TableRow)) as cursor:
-        return cursor.execute(
-            "select schema_name, table_name, state, start_lsn, start_snapshot::text, definition"
-            " from replication.source_table where source_id = %s order by 1, 2",
-            (source_id,),
-        ).fetchall()
-
-
-def add_tables(
-    connection: Connection, source_id: int, tables: Iterable[tuple[str, str, str]]
+def add_target_schema(
+    connection: Connection, source_id: int, source_schema: str, target_schema: str
 ) -> None:
-    """Record tables, each by schema, name and definition, as not copied yet."""
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "insert into replication.source_table (source_id, schema_name, table_name, definition)"
-            " values (%s, %s, %s, %s)",
-            [(source_id, *table) for table in tables],
-        )
+    """Record a schema that pgrepl makes for a source."""
+    connection.execute(
+        "insert into replication.target_schema (target_schema, source_id, source_schema)"
+        " values (%s, %s, %s)",
+        (target_schema, source_id, source_schema),
+    )
+
+
+def remove_target_schemas(
+    connection: Connection, source_id: int, target_schemas: Iterable[str]
+) -> None:
+    """Forget schemas that do not exist any more."""
+    connection.execute(
+        "delete from replication.target_schema where source_id = %s and target_schema = any (%s)",
+        (source_id, list(target_schemas)),
+    )
+
+
+def take_target_schemas(connection: Connection, source_id: int) -> Sequence[str]:
+    """Forget all schemas that pgrepl made for a source, and return them: they are to be dropped."""
+    rows = connection.execute(
+        "delete from replication.target_schema where source_id = %s returning target_schema",
+        (source_id,),
+    )
+    return [schema for (schema,) in rows]
+
+
+def write_options(connection: Connection, source_id: int, options: Mapping[str, object]) -> None:
+    """Record what the copy that begins is asked for."""
+    connection.execute(
+        "update replication.source set copy_options = %s where source_id = %s",
+        (Jsonb(dict(options)), source_id),
+    )
+
+
+def read_options(connection: Connection, source_id: int) -> Mapping[str, object] | None:
+    """Return what the copy was asked for, None when an older pgrepl began it."""
+    ((options,),) = connection.execute(
+        "select copy_options from replication.source where source_id = %s", (source_id,)
+    ).fetchall()
+    return options  # type: ignore[no-any-return]  # JSON
+
+
+def advance_origin(connection: Connection, source_id: int) -> None:
+    """Set the replication origin of a source to where its slot began."""
+    connection.execute(
+        "select pg_replication_origin_advance(slot, consistent_point)"
+        " from replication.source where source_id = %s",
+        (source_id,),
+    )
+
+
+def remove_source(connection: Connection, source_id: int) -> None:
+    """Delete every row about a source that refers to it."""
+    connection.execute("delete from replication.source where source_id = %s", (source_id,))
+
+
+def lock_sources(connection: Connection) -> None:
+    """Keep others from adding a source until the open transaction ends."""
+    connection.execute("lock table replication.source in access exclusive mode")
+
+
+def has_sources(connection: Connection) -> bool:
+    """Whether the target knows any source."""
+    ((is_any,),) = connection.execute("select exists (select from replication.source)").fetchall()
+    return bool(is_any)
+
+
+def read_schema_sources(connection: Connection) -> dict[str, str]:
+    """Return whose the schemas are that pgrepl made: target schema to source."""
+    rows = connection.execute(
+        "select t.target_schema, s.name"
+        " from replication.target_schema t join replication.source s using (source_id)"
+    )
+    return dict(rows.fetchall())

@@ -18,12 +18,12 @@ from pgrepl.ddl_capture.definition import TableDefinition, TableName, decode_def
 from pgrepl.ddl_capture.policy.functions import TargetFunction
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
+from pgrepl.store.sources import add_target_schema, remove_target_schemas
+from pgrepl.store.tables import add_new_table, remove_table, rename_table
 
 __all__ = [
     "TargetRelation",
     "empty",
-    "mark_resync",
-    "mark_void",
     "read_definitions",
     "read_family",
     "read_functions",
@@ -36,10 +36,9 @@ __all__ = [
 ]
 
 _PACKAGE = "pgrepl.ddl_capture"
+
+
 #: What is known of a table by its name.
-_BY_TABLE = ("source_table", "conflict", "skipped_code")
-
-
 @dataclass(frozen=True, slots=True)
 class TargetRelation:
     """A row of ``sql/target_relations.sql``."""
@@ -145,17 +144,10 @@ def record_schemas(
 ) -> None:
     """Note schemas that came, went or got another name; ``sources`` has what each stands for."""
     gone = [name for oid, name in before.items() if after.get(oid) != name]
-    connection.execute(
-        "delete from replication.target_schema where source_id = %s and target_schema = any (%s)",
-        (source_id, gone),
-    )
+    remove_target_schemas(connection, source_id, gone)
     for oid, name in after.items():
         if before.get(oid) != name:
-            connection.execute(
-                "insert into replication.target_schema (target_schema, source_id, source_schema)"
-                " values (%s, %s, %s)",
-                (name, source_id, sources[name]),
-            )
+            add_target_schema(connection, source_id, sources[name], name)
 
 
 def record_tables(
@@ -175,14 +167,16 @@ def record_tables(
     old, new = sources
     for oid, was in before.items():
         if oid not in after:
-            _forget(connection, source_id, (old[was.schema], was.name))
+            remove_table(connection, source_id, (old[was.schema], was.name))
     renamed = [
         (before[oid], now)
         for oid, now in after.items()
         if oid in before and (before[oid].schema, before[oid].name) != (now.schema, now.name)
     ]
     for was, now in renamed:
-        _rename(connection, source_id, (old[was.schema], was.name), (new[now.schema], now.name))
+        rename_table(
+            connection, source_id, (old[was.schema], was.name), (new[now.schema], now.name)
+        )
     for oid, now in after.items():
         key = (new[now.schema], now.name)
         is_selected = (
@@ -191,54 +185,9 @@ def record_tables(
         )
         if not is_selected:
             if oid in before:
-                _forget(connection, source_id, key)
+                remove_table(connection, source_id, key)
         elif oid not in before or not before[oid].is_permanent:
-            connection.execute(
-                "insert into replication.source_table"
-                " (source_id, schema_name, table_name, state, start_lsn)"
-                " values (%s, %s, %s, 'ready', %s) on conflict do nothing",
-                (source_id, *key, captured.commit_lsn),
-            )
-
-
-def _forget(connection: Connection, source_id: int, key: TableName) -> None:
-    for table in _BY_TABLE:
-        connection.execute(
-            SQL(
-                "delete from replication.{} where source_id = %s and schema_name = %s"
-                " and table_name = %s"
-            ).format(SQL(table)),
-            (source_id, *key),
-        )
-
-
-def _rename(connection: Connection, source_id: int, was: TableName, now: TableName) -> None:
-    for table in _BY_TABLE:
-        connection.execute(
-            SQL(
-                "update replication.{} set schema_name = %s, table_name = %s where source_id = %s"
-                " and schema_name = %s and table_name = %s"
-            ).format(SQL(table)),
-            (*now, source_id, *was),
-        )
-
-
-def mark_resync(connection: Connection, source_id: int, key: TableName, reason: str) -> None:
-    """Say that a table has to be copied again, unless a reason for that stands there already."""
-    connection.execute(
-        "update replication.source_table set resync_reason = coalesce(resync_reason, %s)"
-        " where source_id = %s and schema_name = %s and table_name = %s",
-        (reason, source_id, *key),
-    )
-
-
-def mark_void(connection: Connection, source_id: int, key: TableName) -> None:
-    """Have changes of a table passed over until it is copied: the copy will hold them."""
-    connection.execute(
-        "update replication.source_table set state = 'pending'"
-        " where source_id = %s and schema_name = %s and table_name = %s and state = 'ready'",
-        (source_id, *key),
-    )
+            add_new_table(connection, source_id, key, captured.commit_lsn)
 
 
 def empty(connection: Connection, table: TableName) -> None:

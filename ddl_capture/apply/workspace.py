@@ -13,13 +13,11 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.catalog.ownership import hand_over, owns
 from pgrepl.config.model import SourceConfig
 from pgrepl.ddl import CapturedDdl
-from pgrepl.ddl_capture.apply.parking import check_parked, read_parked, release_interrupted
+from pgrepl.ddl_capture.apply.parking import check_parked, release_interrupted
 from pgrepl.ddl_capture.apply.qualify import CaptureMap, make_map, new_target_schema
 from pgrepl.ddl_capture.apply.target_catalog import (
     TargetRelation,
     empty,
-    mark_resync,
-    mark_void,
     read_definitions,
     read_family,
     read_members,
@@ -36,8 +34,10 @@ from pgrepl.ddl_capture.policy.functions import used_sequences
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
+from pgrepl.store.parked import read_parkings
 from pgrepl.store.resync_queue import mark_due
-from pgrepl.store.sources import read_target_schemas
+from pgrepl.store.sources import add_target_schema, read_target_schemas
+from pgrepl.store.tables import are_copied_after, is_replicated, mark_resync, mark_void
 from pgrepl.syntax.parse import Tree, walk
 
 __all__ = ["Workspace"]
@@ -91,11 +91,7 @@ class Workspace:
         """Make the target schema of a source's schema."""
         target = self.names.schemas[schema]
         self.connection.execute(SQL("create schema {}").format(Identifier(target)))
-        self.connection.execute(
-            "insert into replication.target_schema (target_schema, source_id, source_schema)"
-            " values (%s, %s, %s)",
-            (target, self.source_id, schema),
-        )
+        add_target_schema(self.connection, self.source_id, schema, target)
         self.known[schema] = target
 
     def run_sql(self, sql: str, tree: Tree | None = None) -> None:
@@ -123,7 +119,7 @@ class Workspace:
         """Run something and write down what it did to schemas and tables."""
         row = self.captured.source
         release_interrupted(self.connection, row)
-        parked = read_parked(self.connection, row)
+        parked = read_parkings(self.connection, row.source_id)
         # Known before it runs, nobody queues up behind the locks that it waits for.
         touched = {table.key for table in self.event.tables}
         check_parked(parked, {key for key in touched if parked.get(key)})
@@ -229,28 +225,14 @@ class Workspace:
 
     def is_replicated(self, table: TableName) -> bool:
         """Whether changes of a table of the source are applied."""
-        found = self.connection.execute(
-            "select from replication.source_table"
-            " where source_id = %s and schema_name = %s and table_name = %s",
-            (self.source_id, *table),
-        )
-        return found.fetchone() is not None
+        return is_replicated(self.connection, self.source_id, table)
 
     def is_in_copy(self, tables: Iterable[TableName]) -> bool:
         """Whether the copies of all these tables of the source were made after the command."""
-        keys = list(tables)
-        rows = self.connection.execute(
-            "select coalesce(pg_visible_in_snapshot(%s::text::xid8, t.start_snapshot),"
-            " t.start_lsn > %s)"
-            " from unnest(%s::text[], %s::text[]) as w (schema, name)"
-            " join replication.source_table t on t.source_id = %s"
-            " and t.schema_name = w.schema and t.table_name = w.name",
-            (
-                self.event.xid,
-                self.captured.commit_lsn,
-                [schema for schema, _ in keys],
-                [name for _, name in keys],
-                self.source_id,
-            ),
-        ).fetchall()
-        return bool(rows) and all(is_in for (is_in,) in rows)
+        return are_copied_after(
+            self.connection,
+            self.source_id,
+            list(tables),
+            xid=self.event.xid,
+            commit_lsn=self.captured.commit_lsn,
+        )

@@ -13,16 +13,18 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
-from pgrepl.replayer.parking import Place, add_payload, count_conflict, note_unknown, park
-from pgrepl.replayer.progress import move_all, remove_applied
+from pgrepl.replayer.parking import Place, add_payload, count_conflict, park
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, apply_changes
 from pgrepl.replayer.shard.task import Parking, stop_at
-from pgrepl.replayer.spool_reader import SpooledPart, read_part, read_part_keys, read_parts
 from pgrepl.replayer.target_table import Table, TableName, Tables
+from pgrepl.store.parked import follow_parking
+from pgrepl.store.shard_progress import move_all, remove_applied
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.spool import DDL_TABLE, SERIAL_BUCKET
+from pgrepl.store.spool_rows import SpooledPart, read_part, read_part_keys, read_parts
+from pgrepl.store.tables import add_unknown_table
 
 __all__ = ["SerialTransaction"]
 
@@ -79,6 +81,7 @@ class SerialTransaction:
 
     def _apply(self) -> None:
         source_id, batch = self._source.source_id, self._batch
+        follow_parking(self._connection, source_id)
         move_all(self._connection, source_id, batch.from_seq, batch.to_seq, batch.last_lsn)
         handlers = Handlers(
             self._apply_table, self._keep, self._note_unknown, self._apply_ddl, self._fail
@@ -109,7 +112,7 @@ class SerialTransaction:
         self.parked.append(Parking(table.name, failed.reason))
 
     def _note_unknown(self, name: TableName) -> None:
-        note_unknown(self._connection, self._source.source_id, name)
+        add_unknown_table(self._connection, self._source.source_id, name)
 
     def _keep(self, name: TableName, lines: Lines) -> None:
         part = self._part

@@ -9,8 +9,8 @@ from pgrepl.decoding.changes import TableChanges
 from pgrepl.decoding.payload import ChangesByTable, PayloadDecoder
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.spool_reader import PartKey, read_parts
 from pgrepl.replayer.target_table import Table, TableName, Tables
+from pgrepl.store.spool_rows import PartKey, read_parts
 
 __all__ = ["Chunk", "read_chunks"]
 

@@ -23,17 +23,19 @@ from pgrepl.failpoint import reach
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, translate
-from pgrepl.replayer.parking import add_parts, count_conflict, note_unknown, park
-from pgrepl.replayer.progress import Fenced, move
+from pgrepl.replayer.parking import add_parts, count_conflict, park
 from pgrepl.replayer.session import lend_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, apply_changes, stage_changes
 from pgrepl.replayer.shard.chunks import Chunk, read_chunks
 from pgrepl.replayer.shard.prefetch import one_ahead
 from pgrepl.replayer.shard.staging import StagingTable
-from pgrepl.replayer.spool_reader import PartKey, count_bytes
 from pgrepl.replayer.target_table import TableName, Tables
+from pgrepl.store.parked import follow_parking
+from pgrepl.store.shard_progress import Fenced, move
 from pgrepl.store.spool import DDL_TABLE
+from pgrepl.store.spool_rows import PartKey, count_bytes
+from pgrepl.store.tables import add_unknown_table
 
 __all__ = [
     "Parking",
@@ -145,7 +147,7 @@ def _add_ignored(connection: Connection, source_id: int, chunk: Chunk) -> None:
         if table.is_parked:
             add_parts(connection, source_id, name, chunk.keys)
         elif not table.is_copied:
-            note_unknown(connection, source_id, name)
+            add_unknown_table(connection, source_id, name)
 
 
 def _attempt(
@@ -154,6 +156,7 @@ def _attempt(
     result = ShardResult(source_id=task.source_id, shard=task.shard)
     with _open_sessions(task) as sessions:
         with sessions.writer.transaction():
+            follow_parking(sessions.writer, task.source_id)
             work(sessions, task, result)
             reach("replayer.before_commit")
         reach("replayer.after_commit")

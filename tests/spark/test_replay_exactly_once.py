@@ -7,11 +7,11 @@ import pytest
 from pgrepl.errors import TargetUnavailable
 from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.batch_commit import merge_batch, staging_prefix
-from pgrepl.replayer.progress import Fenced, finish
 from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
 from pgrepl.replayer.spark_job import ShardJobs
+from pgrepl.store.shard_progress import Fenced, finish
 from tests.support.backlog import control, die_at, plan
 from tests.support.pipeline import QUICK, NoDdl
 

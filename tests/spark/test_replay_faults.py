@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from pgrepl.errors import DdlError, PgreplError, SpoolError, TargetUnavailable
-from pgrepl.replayer.parked_tables import list_parked, retry_table
+from pgrepl.replayer.parked_tables import retry_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.shard.task import ShardResult, run_shard
+from pgrepl.store.parked import list_parked
 from tests.support.backlog import TABLES, control, plan
 from tests.support.pipeline import QUICK, Pipeline
 from tests.support.replaying import checksums

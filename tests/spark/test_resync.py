@@ -12,6 +12,7 @@ import pytest
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import AlreadyRunning, SourceUnavailable, TargetError, UsageError
 from pgrepl.resync.run import ResyncOptions, resync_tables
+from pgrepl.store.parked import follow_parking
 from tests.support.copying import Recorder, copy, make_config, slot_of
 from tests.support.killing import write_copy_config
 from tests.support.program import run_pgrepl
@@ -59,6 +60,7 @@ def test_tables_copied_again_and_the_stream_together_are_the_source(source, targ
     assert found["history"] == ("ready", False)
     reasons = dict(target.rows("select table_name, reason from replication.parked_table"))
     assert reasons["moves_0"] == "resync: lost"
+    assert target.rows("select distinct kind from replication.parked_table") == [("resync",)]
     assert target.value("select bool_and(resync_reason is null) from replication.source_table")
     assert target.value("select count(*) from replication.copy_part") == 0
     # The one rule decides what of the stream each copy holds already.
@@ -78,8 +80,10 @@ def test_tables_are_parked_before_the_snapshot_is_taken(source, target):
 def test_batch_of_replay_that_began_before_is_waited_for(source, target):
     make_tables(source)
     copy(target, source)
-    with psycopg.connect(target.dsn(application_name="pgrepl-replay")) as replay:
-        replay.execute("select 1")
+    source_id = target.value("select source_id from replication.source")
+    # Whatever the session is called: that it goes by which tables are parked makes the difference.
+    with psycopg.connect(target.dsn()) as replay:
+        follow_parking(replay, source_id)
         with pytest.raises(TargetError, match="replay is at work"):
             resync(target, source, "app.accounts", wait_s=1)
     assert states(target)["accounts"] == ("copying", True)

@@ -11,9 +11,9 @@ from pgrepl import failpoint
 from pgrepl.config.dsn import Side
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.replayer import ReplaySettings
-from pgrepl.replayer.progress import begin_progress
 from pgrepl.replayer.shard.task import ShardTask
 from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
+from pgrepl.store.shard_progress import begin_progress
 from pgrepl.store.sources import find_source
 from pgrepl.throwaway import Cluster
 from tests.support.database import Database

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgrepl.basebackup.copy_state import TableProgress
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Stage
 from pgrepl.basebackup.run import copy_source
 from pgrepl.config.dsn import Dsn
 from pgrepl.config.model import Config, ReplayConfig, SourceConfig, SparkConfig, TargetConfig
 from pgrepl.config.naming import SchemaTemplate, TableSelection
+from pgrepl.store.copy_work import TableProgress
 from tests.support.database import Database
 
 SQL = Path(__file__).parent / "sql"

@@ -107,6 +107,27 @@ def test_privileges_on_the_view_of_the_spool_survive_its_change(target, monkeypa
     )
 
 
+def test_parkings_of_the_version_before_get_the_kind_that_their_words_had(target, monkeypatch):
+    older = [step for step in known_migrations() if step.version < 13]
+    monkeypatch.setattr(migrations, "known_migrations", lambda: older)
+    migrate_target(target)
+    target.execute(
+        "insert into replication.source (name, slot, dbname, system_identifier, timeline)"
+        " values ('shop', 'pgrepl_shop', 'shop', 1, 1)",
+        "insert into replication.parked_table"
+        " (source_id, schema_name, table_name, reason, sqlstate, retry_count)"
+        " select source_id, 'app', v.* from replication.source, (values"
+        " ('a', 'resync', null, 0), ('b', 'resync: lost', null, 0), ('c', 'resync', '23505', 0),"
+        " ('d', 'resync', null, 1), ('e', 'resyncable', null, 0), ('f', 'it broke', null, 0)) v",
+    )
+    monkeypatch.undo()
+    migrate_target(target)
+    kinds = target.rows("select table_name::text, kind from replication.parked_table order by 1")
+    resync = [name for name, kind in kinds if kind == "resync"]
+    failed = [name for name, kind in kinds if kind == "failed"]
+    assert (resync, failed) == (["a", "b"], ["c", "d", "e", "f"])
+
+
 def test_steps_fit_a_server_without_lz4(target):
     with target.connect() as connection, connection.transaction():
         for step in known_migrations():

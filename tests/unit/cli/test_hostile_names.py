@@ -13,7 +13,6 @@ from rich.progress import Progress
 from rich.text import Text
 from typer.testing import CliRunner
 
-from pgrepl.basebackup.copy_state import TableProgress
 from pgrepl.basebackup.report import CopyReport
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.cli import basebackup_output, doctor, output, receive, status_output
@@ -25,6 +24,7 @@ from pgrepl.doctor import Area, Examination, Finding, Remedy, Status
 from pgrepl.errors import ConfigError, DdlError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver import Result
+from pgrepl.store.copy_work import TableProgress
 from tests.support.program import run_pgrepl
 
 NAME = "a\x1b]0;owned\x07[red]\n\x9b2J$(touch x)"

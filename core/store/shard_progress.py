@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from psycopg.rows import class_row
 
 from pgrepl.errors import PgreplError, Retry
+from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
-from pgrepl.postgres.queries import load_query
-from pgrepl.replayer.batches import Segment
 from pgrepl.store.bindings import publish
 
 __all__ = [
@@ -21,11 +20,11 @@ __all__ = [
     "change_shard_count",
     "finish",
     "follow_idle",
-    "last_written",
     "move",
     "move_all",
+    "read_least_applied",
     "read_positions",
-    "read_segments",
+    "take_positions",
 ]
 
 
@@ -75,6 +74,23 @@ def read_positions(connection: Connection, source_id: int) -> Sequence[ShardPosi
         ).fetchall()
 
 
+def read_least_applied(connection: Connection, source_id: int) -> Lsn | None:
+    """Return how far the slowest shard of a source is; None before replay began."""
+    ((lsn,),) = connection.execute(
+        "select min(applied_lsn) from replication.shard_progress where source_id = %s",
+        (source_id,),
+    ).fetchall()
+    return lsn if lsn is None else Lsn(lsn)
+
+
+def take_positions(connection: Connection, source_id: int) -> None:
+    """Keep every task of replay from moving a shard of a source until the transaction ends."""
+    connection.execute(
+        "select from replication.shard_progress where source_id = %s order by shard for update",
+        (source_id,),
+    )
+
+
 def change_shard_count(connection: Connection, source_id: int, shard_count: int) -> None:
     """Change the number of shards of a source, all of which stand at one segment."""
     with connection.transaction():
@@ -92,25 +108,6 @@ def change_shard_count(connection: Connection, source_id: int, shard_count: int)
             " select %s, n, %s, %s, %s from generate_series(0, %s - 1) n",
             (source_id, shard_count, seq, lsn, shard_count),
         )
-
-
-def read_segments(
-    connection: Connection, source_id: int, from_seq: int, limit: int
-) -> Sequence[Segment]:
-    """Return the segments after one."""
-    with connection.cursor(row_factory=class_row(Segment)) as cursor:
-        return cursor.execute(
-            load_query("pgrepl.replayer", "segments"),
-            {"source_id": source_id, "from_seq": from_seq, "limit": limit},
-        ).fetchall()
-
-
-def last_written(connection: Connection, source_id: int) -> int:
-    """Return the newest segment that the receiver ever wrote."""
-    row = connection.execute(
-        "select last_seq from replication.receive_progress where source_id = %s", (source_id,)
-    ).fetchone()
-    return 0 if row is None else int(row[0])
 
 
 def move(

@@ -1,27 +1,37 @@
-"""Read rows of the spool; payloads stay the bytes they are."""
+"""The rows of ``replication.raw_messages``, the spool; payloads stay the bytes they are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from psycopg.rows import class_row
+from psycopg.sql import SQL, Composed, Identifier
 
 from pgrepl.decoding.formats import payload_decoder
 from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
+from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
+from pgrepl.store.spool import SERIAL_BUCKET, SegmentKind
 
 __all__ = [
     "PartKey",
+    "Segment",
     "SpooledPart",
+    "copy_into_spool",
     "count_bytes",
+    "count_rows",
+    "measure_spool",
     "read_part",
     "read_part_keys",
     "read_parts",
+    "read_segments",
+    "turn_serial",
 ]
 
 _FETCH_BYTES = 8 << 20
@@ -61,6 +71,38 @@ class SpooledPart:
         return PartKey(self.seq, self.bucket, self.part)
 
 
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment of the spool: what all its rows say together."""
+
+    seq: int
+    kind: SegmentKind
+    first_lsn: Position
+    last_lsn: Position
+    first_commit_at: datetime
+    last_commit_at: datetime
+    change_count: int
+    buckets: Sequence[int]
+    #: Rows that are there, and rows that were written.
+    part_count: int
+    written_count: int
+    #: Whether the last one is among them.
+    has_end: bool = True
+    #: Whether every payload is as long as it was written.
+    is_sound: bool = True
+
+
+def read_segments(
+    connection: Connection, source_id: int, from_seq: int, limit: int
+) -> Sequence[Segment]:
+    """Return the segments after one."""
+    with connection.cursor(row_factory=class_row(Segment)) as cursor:
+        return cursor.execute(
+            load_query("pgrepl.store", "segments"),
+            {"source_id": source_id, "from_seq": from_seq, "limit": limit},
+        ).fetchall()
+
+
 def read_parts(
     connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
 ) -> Iterator[SpooledPart]:
@@ -77,7 +119,7 @@ def read_parts(
         "pgrepl_spool", row_factory=class_row(SpooledPart), binary=True
     ) as cursor:
         cursor.itersize = max(1, _FETCH_BYTES // max(1, biggest))
-        cursor.execute(load_query("pgrepl.replayer", "parts_after"), wanted)
+        cursor.execute(load_query("pgrepl.store", "parts_after"), wanted)
         yield from cursor
 
 
@@ -108,7 +150,41 @@ def read_part_keys(
 def read_part(connection: Connection, source_id: int, key: PartKey) -> SpooledPart:
     """Return one part."""
     with connection.cursor(row_factory=class_row(SpooledPart), binary=True) as cursor:
-        part = cursor.execute(load_query("pgrepl.replayer", "part"), (source_id, *key)).fetchone()
+        part = cursor.execute(load_query("pgrepl.store", "part"), (source_id, *key)).fetchone()
     if part is None:
         raise SpoolError(f"row {key.seq}/{key.bucket}/{key.part} does not exist in the spool")
     return part
+
+
+def measure_spool(connection: Connection, source_id: int) -> int:
+    """Return what a source's rows take up in the spool, compressed as they are."""
+    ((size,),) = connection.execute(
+        "select coalesce(sum(pg_column_size(payload)), 0) from replication.raw_messages"
+        " where source_id = %s",
+        (source_id,),
+    ).fetchall()
+    return int(size)
+
+
+def count_rows(connection: Connection, source_id: int) -> int:
+    """Return how many rows of a source the spool has."""
+    ((count,),) = connection.execute(
+        "select count(*) from replication.raw_messages where source_id = %s", (source_id,)
+    ).fetchall()
+    return int(count)
+
+
+def turn_serial(connection: Connection, source_id: int, seq: int) -> None:
+    """Make a segment serial whose first rows are written already."""
+    connection.execute(
+        "update replication.raw_messages set kind = 'serial', bucket = %s"
+        " where source_id = %s and seq = %s",
+        (SERIAL_BUCKET, source_id, seq),
+    )
+
+
+def copy_into_spool(columns: Iterable[str]) -> Composed:
+    """Return the COPY that takes rows of the spool, in binary."""
+    return SQL("copy replication.raw_messages ({}) from stdin (format binary)").format(
+        SQL(", ").join(map(Identifier, columns))
+    )

@@ -1,0 +1,65 @@
+"""How far the receiver of a source is: ``replication.receive_progress`` and ``table_bucket``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from psycopg.sql import SQL, Composed, Literal
+
+from pgrepl.lsn import Lsn
+from pgrepl.position import Position
+from pgrepl.postgres.connect import Connection
+
+__all__ = ["last_written", "put_into_bucket", "read_buckets", "read_received", "record_received"]
+
+_Name = tuple[str, str]
+
+
+def read_received(connection: Connection, source_id: int) -> tuple[int, Lsn] | None:
+    """Return the newest segment that was written and the position received; None before any."""
+    row = connection.execute(
+        "select last_seq, received_lsn from replication.receive_progress where source_id = %s",
+        (source_id,),
+    ).fetchone()
+    return None if row is None else (int(row[0]), row[1])
+
+
+def last_written(connection: Connection, source_id: int) -> int:
+    """Return the newest segment that the receiver ever wrote."""
+    received = read_received(connection, source_id)
+    return 0 if received is None else received[0]
+
+
+def record_received(
+    source_id: int, *, seq: int, position: Position, commit_at: int | None
+) -> Composed:
+    """Return the statement that records a position; the time is in microseconds since 2000."""
+    return SQL(
+        "insert into replication.receive_progress as p"
+        " (source_id, last_seq, received_lsn, commit_at) values ({source}, {seq}, {lsn},"
+        " '2000-01-01 00:00+00'::timestamptz + {at} * interval '1 microsecond')"
+        " on conflict (source_id) do update set last_seq = excluded.last_seq,"
+        " received_lsn = excluded.received_lsn,"
+        " commit_at = coalesce(excluded.commit_at, p.commit_at), updated_at = now();"
+    ).format(
+        source=Literal(source_id), seq=Literal(seq), lsn=Literal(position), at=Literal(commit_at)
+    )
+
+
+def read_buckets(connection: Connection, source_id: int) -> Mapping[_Name, int]:
+    """Return the buckets that tables of a source were put into."""
+    rows = connection.execute(
+        "select schema_name, table_name, bucket from replication.table_bucket where source_id = %s",
+        (source_id,),
+    )
+    return {(schema, table): bucket for schema, table, bucket in rows}
+
+
+def put_into_bucket(connection: Connection, source_id: int, name: _Name, bucket: int) -> None:
+    """Record the bucket of a table."""
+    connection.execute(
+        "insert into replication.table_bucket (source_id, schema_name, table_name, bucket)"
+        " values (%s, %s, %s, %s) on conflict (source_id, schema_name, table_name)"
+        " do update set bucket = excluded.bucket",
+        (source_id, *name, bucket),
+    )

@@ -1,0 +1,342 @@
+"""The rows of ``replication.source_table``, by names on the source, and of ``conflict``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from psycopg.rows import class_row
+from psycopg.sql import SQL
+
+from pgrepl.lsn import Lsn
+from pgrepl.position import Position
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
+
+__all__ = [
+    "TableRow",
+    "TableState",
+    "TargetTable",
+    "add_lost_table",
+    "add_new_table",
+    "add_tables",
+    "add_unknown_table",
+    "are_copied_after",
+    "begin_copies",
+    "begin_resync",
+    "count_conflicts",
+    "find_copy",
+    "find_target_table",
+    "finish_tables",
+    "is_replicated",
+    "mark_resync",
+    "mark_void",
+    "read_marked",
+    "read_marked_pending",
+    "read_source_tables",
+    "remove_table",
+    "remove_table_row",
+    "remove_tables",
+    "rename_table",
+]
+
+TableState = Literal["pending", "copying", "ready"]
+"""How far the copy of a table is.
+
+``pending``: not copied. Set by basebackup when it makes the table, by the receiver and by replay
+for a table that has changes but no copy, and by DDL that makes the rows void.
+``copying``: set by basebackup and by a resync before its rows are written; it stays when they are
+interrupted.
+``ready``: whole, changes are applied. Set by basebackup and by a resync when all parts of it are
+written, and by DDL that makes a table, which begins empty.
+"""
+
+_Name = tuple[str, str]
+
+#: What goes with a table that is dropped, and follows one that is renamed.
+_BY_TABLE = ("source_table", "conflict", "skipped_code")
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One table of a source as the target knows it, by its name on the source."""
+
+    schema_name: str
+    table_name: str
+    state: TableState
+    start_lsn: Lsn | None
+    #: PostgreSQL's text of a ``pg_snapshot``.
+    start_snapshot: str | None
+    definition: str | None
+
+    @property
+    def key(self) -> _Name:
+        """Schema and name on the source."""
+        return self.schema_name, self.table_name
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """A row of ``sql/target_table.sql``."""
+
+    state: TableState
+    start_lsn: Lsn | None
+    start_snapshot: str | None
+    is_parked: bool
+    target_schema: str | None
+    #: None when the target has no such table.
+    relkind: str | None
+    key: Sequence[str]
+    columns: Sequence[Mapping[str, Any]]
+
+
+def read_source_tables(connection: Connection, source_id: int) -> Sequence[TableRow]:
+    """Return the tables of a source, in the order of their names."""
+    with connection.cursor(row_factory=class_row(TableRow)) as cursor:
+        return cursor.execute(
+            "select schema_name, table_name, state, start_lsn, start_snapshot::text, definition"
+            " from replication.source_table where source_id = %s order by 1, 2",
+            (source_id,),
+        ).fetchall()
+
+
+def add_tables(
+    connection: Connection, source_id: int, tables: Iterable[tuple[str, str, str]]
+) -> None:
+    """Record tables, each by schema, name and definition, as not copied yet."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "insert into replication.source_table (source_id, schema_name, table_name, definition)"
+            " values (%s, %s, %s, %s)",
+            [(source_id, *table) for table in tables],
+        )
+
+
+def add_new_table(connection: Connection, source_id: int, name: _Name, start_lsn: Position) -> None:
+    """Record a table that DDL made: its copy is whole from the first."""
+    connection.execute(
+        "insert into replication.source_table"
+        " (source_id, schema_name, table_name, state, start_lsn)"
+        " values (%s, %s, %s, 'ready', %s) on conflict do nothing",
+        (source_id, *name, start_lsn),
+    )
+
+
+def add_unknown_table(connection: Connection, source_id: int, name: _Name) -> None:
+    """Make a table known whose changes arrive though it was never copied."""
+    connection.execute(
+        "insert into replication.source_table (source_id, schema_name, table_name, resync_reason)"
+        " values (%s, %s, %s, 'it has changes but was never copied') on conflict do nothing",
+        (source_id, *name),
+    )
+
+
+def add_lost_table(connection: Connection, source_id: int, name: _Name, reason: str) -> None:
+    """Mark a table that lost changes for a resync.
+
+    A table that no copy knows yet gets a row, as one whose copy is not whole.
+    """
+    connection.execute(
+        "insert into replication.source_table as t"
+        " (source_id, schema_name, table_name, resync_reason) values (%s, %s, %s, %s)"
+        " on conflict (source_id, schema_name, table_name) do update"
+        " set resync_reason = coalesce(t.resync_reason, excluded.resync_reason)",
+        (source_id, *name, reason),
+    )
+
+
+def mark_resync(connection: Connection, source_id: int, name: _Name, reason: str) -> None:
+    """Say that a table has to be copied again, unless a reason for that stands there already."""
+    connection.execute(
+        "update replication.source_table set resync_reason = coalesce(resync_reason, %s)"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (reason, source_id, *name),
+    )
+
+
+def mark_void(connection: Connection, source_id: int, name: _Name) -> None:
+    """Have changes of a table passed over until it is copied: the copy will hold them."""
+    connection.execute(
+        "update replication.source_table set state = 'pending'"
+        " where source_id = %s and schema_name = %s and table_name = %s and state = 'ready'",
+        (source_id, *name),
+    )
+
+
+def begin_resync(connection: Connection, source_id: int, name: _Name) -> None:
+    """Take a table in hand that is to be copied again."""
+    # A loss that is noted from here on may be none of the copy's, and stays.
+    connection.execute(
+        "update replication.source_table set state = 'copying', resync_reason = null"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (source_id, *name),
+    )
+
+
+def begin_copies(
+    connection: Connection,
+    source_id: int,
+    names: Collection[_Name],
+    *,
+    lsn: Lsn,
+    snapshot: str | None,
+) -> None:
+    """Record under which snapshot tables are copied."""
+    connection.execute(
+        "update replication.source_table t set state = 'copying',"
+        " start_lsn = %(lsn)s, start_snapshot = %(snapshot)s::pg_snapshot"
+        " from unnest(%(schemas)s::text[], %(names)s::text[]) as w (schema_name, table_name)"
+        " where t.source_id = %(source)s and t.schema_name = w.schema_name"
+        " and t.table_name = w.table_name",
+        {
+            "source": source_id,
+            "schemas": [schema for schema, _ in names],
+            "names": [name for _, name in names],
+            "lsn": lsn,
+            "snapshot": snapshot,
+        },
+    )
+
+
+def finish_tables(connection: Connection, source_id: int, names: Collection[_Name]) -> int:
+    """Mark those tables whose parts are all copied as ready, and return how many became so."""
+    done = connection.execute(
+        load_query("pgrepl.store", "finish_tables"),
+        {
+            "source": source_id,
+            "schemas": [schema for schema, _ in names],
+            "names": [name for _, name in names],
+        },
+    )
+    return done.rowcount
+
+
+def read_marked(connection: Connection, source_id: int) -> Sequence[_Name]:
+    """Return the tables that are marked for a resync, in the order of their names."""
+    rows = connection.execute(
+        "select schema_name::text, table_name::text from replication.source_table"
+        " where source_id = %s and resync_reason is not null order by 1, 2",
+        (source_id,),
+    )
+    return [(schema, name) for schema, name in rows]
+
+
+def read_marked_pending(connection: Connection, source_id: int) -> Sequence[_Name]:
+    """Return the tables that are marked for a resync and have no copy that is whole."""
+    rows = connection.execute(
+        "select schema_name::text, table_name::text from replication.source_table"
+        " where source_id = %s and resync_reason is not null and state = 'pending'",
+        (source_id,),
+    )
+    return [(schema, name) for schema, name in rows]
+
+
+def find_target_table(connection: Connection, source_id: int, name: _Name) -> TargetTable | None:
+    """Return how a table is replicated and what its copy looks like; None when it is unknown."""
+    with connection.cursor(row_factory=class_row(TargetTable)) as cursor:
+        return cursor.execute(
+            load_query("pgrepl.store", "target_table"),
+            {"source_id": source_id, "schema": name[0], "table": name[1]},
+        ).fetchone()
+
+
+def is_replicated(connection: Connection, source_id: int, name: _Name) -> bool:
+    """Whether changes of a table are applied."""
+    found = connection.execute(
+        "select from replication.source_table"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (source_id, *name),
+    )
+    return found.fetchone() is not None
+
+
+def find_copy(
+    connection: Connection, source_id: int, name: _Name, target_schema: str | None
+) -> int | None:
+    """Return the OID of the copy of a replicated table; None when there is none."""
+    schema, table = name
+    row = connection.execute(
+        "select c.oid::bigint from pg_class c join pg_namespace n on n.oid = c.relnamespace"
+        " join replication.source_table t on t.source_id = %s and t.schema_name = %s"
+        " and t.table_name = c.relname"
+        " where n.nspname = %s and c.relname = %s and c.relkind = 'r'",
+        (source_id, schema, target_schema, table),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def are_copied_after(
+    connection: Connection,
+    source_id: int,
+    names: Collection[_Name],
+    *,
+    xid: int,
+    commit_lsn: Position,
+) -> bool:
+    """Whether the copies of all these tables were made after a transaction committed."""
+    rows = connection.execute(
+        "select coalesce(pg_visible_in_snapshot(%s::text::xid8, t.start_snapshot),"
+        " t.start_lsn > %s)"
+        " from unnest(%s::text[], %s::text[]) as w (schema, name)"
+        " join replication.source_table t on t.source_id = %s"
+        " and t.schema_name = w.schema and t.table_name = w.name",
+        (
+            *(xid, commit_lsn),
+            *([schema for schema, _ in names], [name for _, name in names]),
+            source_id,
+        ),
+    ).fetchall()
+    return bool(rows) and all(is_in for (is_in,) in rows)
+
+
+def remove_table(connection: Connection, source_id: int, name: _Name) -> None:
+    """Forget a table that does not exist any more, and what was noted of it."""
+    for table in _BY_TABLE:
+        connection.execute(
+            SQL(
+                "delete from replication.{} where source_id = %s and schema_name = %s"
+                " and table_name = %s"
+            ).format(SQL(table)),
+            (source_id, *name),
+        )
+
+
+def remove_table_row(connection: Connection, source_id: int, name: _Name) -> None:
+    """Forget that a table is replicated."""
+    connection.execute(
+        "delete from replication.source_table where source_id = %s"
+        " and (schema_name, table_name) = (%s, %s)",
+        (source_id, *name),
+    )
+
+
+def rename_table(connection: Connection, source_id: int, was: _Name, now: _Name) -> None:
+    """Give a table, and what was noted of it, another name."""
+    for table in _BY_TABLE:
+        connection.execute(
+            SQL(
+                "update replication.{} set schema_name = %s, table_name = %s where source_id = %s"
+                " and schema_name = %s and table_name = %s"
+            ).format(SQL(table)),
+            (*now, source_id, *was),
+        )
+
+
+def remove_tables(connection: Connection, source_id: int) -> None:
+    """Forget all tables of a source."""
+    connection.execute("delete from replication.source_table where source_id = %s", (source_id,))
+
+
+def count_conflicts(
+    connection: Connection, source_id: int, name: _Name, *, missing: int, extra: int
+) -> None:
+    """Count rows of the target that were not as expected."""
+    connection.execute(
+        "insert into replication.conflict as c"
+        " (source_id, schema_name, table_name, missing_count, extra_count)"
+        " values (%s, %s, %s, %s, %s) on conflict (source_id, schema_name, table_name)"
+        " do update set missing_count = c.missing_count + excluded.missing_count,"
+        " extra_count = c.extra_count + excluded.extra_count, last_at = excluded.last_at",
+        (source_id, *name, missing, extra),
+    )
