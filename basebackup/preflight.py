@@ -20,7 +20,7 @@ from pgrepl.config.naming import NameClashError, assign_target_schemas
 from pgrepl.errors import ConfigError, SourceError, TargetError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.syntax.remap import SchemaMap
+from pgrepl.syntax.remap import ConfinedMap, SchemaMap
 
 __all__ = [
     "Preparation",
@@ -164,7 +164,9 @@ def plan_schema(
         lock_timeout_s=options.lock_timeout_s,
     )
     members = objects.member_schemas(target.extensions)
-    names = SchemaMap(preparation.schemas, members)
+    # What a dump prints is the source's word: without its code no name leads to another's schema.
+    kind = SchemaMap if source.trust_code else ConfinedMap
+    names = kind(preparation.schemas, members)
     try:
         if source.trust_code:
             reduced = Reduced(dump, objects)

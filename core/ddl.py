@@ -37,7 +37,7 @@ class CapturedDdl:
 class DdlApplier(Protocol):
     """Applies captured DDL to the target."""
 
-    def apply(self, connection: Connection, event: CapturedDdl) -> None:
+    def apply(self, connection: Connection, captured: CapturedDdl) -> None:
         """Apply one event inside the caller's open transaction, DML of its transaction around it.
 
         Raises
@@ -49,6 +49,8 @@ class DdlApplier(Protocol):
         """
         ...
 
-    def record_stop(self, connection: Connection, event: CapturedDdl, stopped: DdlStopped) -> None:
+    def record_stop(
+        self, connection: Connection, captured: CapturedDdl, stopped: DdlStopped
+    ) -> None:
         """Keep for a person what stopped, after the rollback, in a transaction of its own."""
         ...

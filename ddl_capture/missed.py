@@ -6,16 +6,16 @@ have another structure on the source by now, and no row of the log says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pgrepl.catalog.tables import read_tables
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import shown_name
 from pgrepl.ddl_capture.apply.qualify import make_map
-from pgrepl.ddl_capture.apply.structure import TableName, compare_tables
+from pgrepl.ddl_capture.apply.structure import compare_tables
 from pgrepl.ddl_capture.apply.target_catalog import read_definitions, read_members
+from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.source import CaptureStatus
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
@@ -116,14 +116,14 @@ def _read_names(origin: Connection, target: Connection, row: SourceRow) -> Schem
     return make_map(schemas, extensions, read_members(target, extensions))
 
 
-def _targets(keys: Sequence[TableName] | Mapping[TableName, Any], names: SchemaMap) -> list[Any]:
+def _targets(keys: Iterable[TableName], names: SchemaMap) -> list[TableName]:
     return [(names.schemas[schema], name) for schema, name in keys if schema in names.schemas]
 
 
 def _compare(
     keys: Sequence[TableName],
-    mine: Mapping[TableName, Mapping[str, Any]],
-    theirs: Mapping[TableName, Mapping[str, Any]],
+    mine: Mapping[TableName, TableDefinition],
+    theirs: Mapping[TableName, TableDefinition],
     names: SchemaMap,
     there: set[TableName],
 ) -> Iterator[str]:

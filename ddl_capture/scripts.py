@@ -51,6 +51,7 @@ def install_script(reader: str | None) -> Sequence[Sequence[Statement]]:
     parts: list[Statement] = [
         SQL(query("drop_triggers")),
         SQL("create schema if not exists pgrepl"),
+        SQL(query("check_schema")),
         SQL(query("tables")),
         SQL(query("steering")),
         SQL(_definition_function("table_definition", ())),
@@ -79,13 +80,13 @@ def horizon_statement() -> SQL:
 
 def switch_script(*, is_on: bool) -> Sequence[Sequence[Statement]]:
     """Return the statements that enable or disable the triggers, by transaction."""
-    action = SQL("enable always" if is_on else "disable")
-    altered = [
-        SQL("alter event trigger {} {}").format(Identifier(name), action) for name in TRIGGERS
-    ]
     if is_on:
+        altered = [
+            SQL("alter event trigger {} enable always").format(Identifier(name))
+            for name in TRIGGERS
+        ]
         return [altered, [horizon_statement()]]
-    return [[*altered, SQL(query("note_off"))]]
+    return [[SQL(query("disable_triggers")), SQL(query("note_off"))]]
 
 
 def uninstall_script() -> Sequence[Sequence[Statement]]:

@@ -141,6 +141,8 @@ def _run(
                 "A transaction that ran DDL is still open, perhaps a prepared one"
                 " (pg_stat_activity, pg_prepared_xacts); run the same command when it is over."
             )
+        elif isinstance(exc.__cause__, psycopg.errors.ObjectNotInPrerequisiteState):
+            exc.hint = exc.__cause__.diag.message_hint
         raise
 
 

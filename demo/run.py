@@ -194,7 +194,7 @@ class _Demo:
     def _start(self, output: TextIO, *arguments: str) -> subprocess.Popen[bytes]:
         self._console.print(f"$ pgrepl {' '.join(arguments)} &", style="cyan")
         return subprocess.Popen(
-            [sys.executable, "-m", "pgrepl.cli", *arguments, "--config", self._config],
+            [sys.executable, "-P", "-m", "pgrepl.cli", *arguments, "--config", self._config],
             stdout=output,
             stderr=output,
         )
@@ -203,7 +203,7 @@ class _Demo:
         """Run pgrepl as a person would, and insist on the exit code that belongs here."""
         self._console.print(f"$ pgrepl {' '.join(arguments)}", style="cyan")
         done = subprocess.run(
-            [sys.executable, "-m", "pgrepl.cli", *arguments, "--config", self._config],
+            [sys.executable, "-P", "-m", "pgrepl.cli", *arguments, "--config", self._config],
             stdout=subprocess.PIPE if is_captured else None,
             text=True,
             check=False,

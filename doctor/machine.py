@@ -79,7 +79,7 @@ class SparkProbe:
             json.dump({"master": config.master, "conf": dict(config.conf)}, settings)
             settings.seek(0)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "pgrepl.doctor.spark_job"],
+                [sys.executable, "-P", "-m", "pgrepl.doctor.spark_job"],
                 stdin=settings,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -18,6 +18,7 @@ from pgrepl.drop.report import DropReport, Item, Outcome
 from pgrepl.errors import AlreadyRunning, SourceError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.server import identify
 from pgrepl.postgres.slot import PLUGIN, drop_slot
 from pgrepl.postgres.sqlstate import translated
@@ -36,6 +37,17 @@ __all__ = [
 
 _STAGE = "drop"
 _SCHEMA = "pgrepl"
+#: What the capture of DDL has in its schema.
+_TABLES = ("capture", "ddl_log")
+_FUNCTIONS = (
+    "ddl_calls",
+    "ddl_capture",
+    "ddl_context",
+    "plain_table_definition",
+    "prune",
+    "switch",
+    "table_definition",
+)
 _LOCK_TIMEOUT = "5s"
 
 
@@ -49,7 +61,12 @@ class SourceSide:
     #: Slots of others in the same database that may live on what the triggers write.
     other_slots: tuple[str, ...]
     event_triggers: tuple[str, ...]
+    #: The schema of the capture, and its tables and functions as SQL names them.
     has_schema: bool
+    tables: tuple[str, ...]
+    functions: tuple[str, ...]
+    #: What else is in that schema.
+    strangers: tuple[str, ...]
     #: Whether some of the triggers are enabled.
     is_capturing: bool
     #: What the role may do: anything, drop slots, switch the capture off.
@@ -70,12 +87,21 @@ class SourceSide:
             found.append(Item(Side.SOURCE, "slot", slot, "found"))
         elif self.has_slot:
             found.append(Item(Side.SOURCE, "slot", slot, "kept", "this target did not make it"))
-        capture = [("event trigger", name) for name in self.event_triggers]
-        capture += [("schema", _SCHEMA)] * self.has_schema
         reason = self.reason_to_keep_capture(slot, is_ours=is_ours)
         outcome: Outcome = "kept" if reason else "found"
+        capture = [("event trigger", name) for name in self.event_triggers]
+        capture += [(kind, name) for kind, name in self.in_schema]
         found += [Item(Side.SOURCE, kind, name, outcome, reason) for kind, name in capture]
         return found
+
+    @property
+    def in_schema(self) -> list[tuple[str, str]]:
+        """Return what goes besides the triggers: the schema, or what is pgrepl's in it."""
+        if not self.has_schema:
+            return []
+        if not self.strangers:
+            return [("schema", _SCHEMA)]
+        return [("table", name) for name in self.tables]
 
     def reason_to_keep_capture(self, slot: str, *, is_ours: bool) -> str | None:
         """Say who else may need the capture of DDL in this database."""
@@ -97,12 +123,15 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
             (PLUGIN,),
         ).fetchall()
         triggers = connection.execute(
-            "select evtname, evtenabled <> 'D' from pg_event_trigger"
-            " where evtname ^@ 'pgrepl_' order by 1"
+            "select t.evtname, t.evtenabled <> 'D' from pg_event_trigger t"
+            " join pg_proc p on p.oid = t.evtfoid join pg_namespace n on n.oid = p.pronamespace"
+            " where t.evtname ^@ 'pgrepl_' and n.nspname = %s order by 1",
+            (_SCHEMA,),
         ).fetchall()
-        has_schema = cursor.execute(
-            "select exists (select from pg_namespace where nspname = %s)", (_SCHEMA,)
-        ).fetchone()
+        objects = connection.execute(
+            load_query("pgrepl.drop", "capture_objects"),
+            {"schema": _SCHEMA, "tables": list(_TABLES), "functions": list(_FUNCTIONS)},
+        ).fetchall()
         ((is_superuser, may_replicate),) = connection.execute(
             "select rolsuper, rolsuper or rolreplication from pg_roles where rolname = current_user"
         ).fetchall()
@@ -119,7 +148,10 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
         active_pid=active.pop(slot, None),
         other_slots=tuple(active),
         event_triggers=tuple(name for name, _ in triggers),
-        has_schema=bool(has_schema),
+        has_schema=any(kind != "stranger" for kind, _ in objects),
+        tables=tuple(name for kind, name in objects if kind == "table"),
+        functions=tuple(name for kind, name in objects if kind == "function"),
+        strangers=tuple(name for kind, name in objects if kind == "stranger"),
         is_capturing=any(is_enabled for _, is_enabled in triggers),
         role=connection.info.user,
         is_superuser=bool(is_superuser),
@@ -210,10 +242,14 @@ def _removal(side: SourceSide) -> list[list[Composed]]:
         [SQL("drop event trigger {}").format(Identifier(name)) for name in side.event_triggers]
     ]
     if side.has_schema:
+        # The server has quoted the names. Nothing of others goes along: no CASCADE.
+        named = [("table", name) for name in side.tables]
+        named += [("function", name) for name in side.functions]
         script.append(
             [
                 SQL("set local lock_timeout = {}").format(Literal(_LOCK_TIMEOUT)),
-                SQL("drop schema {} cascade").format(Identifier(_SCHEMA)),
+                *(Composed([SQL(f"drop {kind} "), SQL(name)]) for kind, name in named),
+                *[SQL("drop schema {}").format(Identifier(_SCHEMA))] * (not side.strangers),
             ]
         )
     return [statements for statements in script if statements]
@@ -238,10 +274,12 @@ def clear_source(endpoint: Endpoint, slot: str, report: DropReport, *, is_ours: 
         elif reason is None:
             _remove_capture(connection, endpoint, _removal(side))
             report.removed(Side.SOURCE, "event trigger", *side.event_triggers)
-            report.removed(Side.SOURCE, "schema", *[_SCHEMA] * side.has_schema)
+            for kind, name in side.in_schema:
+                report.removed(Side.SOURCE, kind, name)
             return
         report.kept(Side.SOURCE, "event trigger", reason, *side.event_triggers)
-        report.kept(Side.SOURCE, "schema", reason, *[_SCHEMA] * side.has_schema)
+        for kind, name in side.in_schema:
+            report.kept(Side.SOURCE, kind, reason, name)
 
 
 def _leave_capture(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.catalog.dependents import find_dependents
+from pgrepl.catalog.dependents import find_dependents, find_strangers
 from pgrepl.catalog.ownership import drop_owner, read_owner
 from pgrepl.config.dsn import Endpoint, Side
 from pgrepl.drop.report import DropReport, Item
@@ -81,13 +81,14 @@ def clear_target(
     AlreadyRunning
         when a receiver uses the origin; nothing is gone then.
     TargetError
-        when somebody built on copies that were to go; nothing is gone then.
+        when somebody built on copies that were to go, or has tables beside them; nothing is gone
+        then.
 
     """
     schemas = sorted(read_target_schemas(connection, row.source_id).values())
     with translated(endpoint, f'cannot remove source "{row.name}"'):
         if with_data:
-            _check_dependents(connection, endpoint, schemas)
+            _check_dependents(connection, endpoint, row, schemas)
         report.removed(Side.TARGET, "origin", *_drop_origin(connection, endpoint, row))
         reach("drop.origin_dropped")
         with connection.transaction():
@@ -179,7 +180,16 @@ def _drop_origin(connection: Connection, endpoint: Endpoint, row: SourceRow) -> 
     return names
 
 
-def _check_dependents(connection: Connection, endpoint: Endpoint, schemas: Sequence[str]) -> None:
+def _check_dependents(
+    connection: Connection, endpoint: Endpoint, row: SourceRow, schemas: Sequence[str]
+) -> None:
+    strangers = find_strangers(connection, row.source_id)
+    if strangers:
+        raise TargetError(
+            f"{endpoint}: schemas of the copy hold tables that are not replicated:"
+            f" {', '.join(strangers[:5])}",
+            hint="Move them to another schema or drop them; pgrepl removes only what it made.",
+        )
     dependents = find_dependents(connection, schemas)
     if dependents:
         raise TargetError(

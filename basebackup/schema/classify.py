@@ -19,12 +19,13 @@ from pgrepl.basebackup.schema.late_checks import family_tables, take_checks
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.basebackup.schema.skipped import LEFT_OUT, left_out_comment, left_out_of
 from pgrepl.basebackup.schema.source_objects import SourceObjects
-from pgrepl.basebackup.schema.subject import Subject, statement_of, statistics_of, subject_of
+from pgrepl.basebackup.schema.subject import Subject, statistics_of, subject_of
 from pgrepl.store.copy_work import Phase
 from pgrepl.store.skipped_code import SkippedCode
 from pgrepl.syntax.nodes import texts
-from pgrepl.syntax.parse import Tree
+from pgrepl.syntax.parse import StatementTexts, Tree
 from pgrepl.syntax.remap import RemapError, SchemaMap, remap
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["PHASES", "ROW_PHASES", "Phase", "SchemaPlan", "Step", "sift"]
 
@@ -79,7 +80,7 @@ def sift(
         naming the statement that cannot be made to work on the target.
 
     """
-    sifter = _Sifter(objects, names, with_all_indexes=with_all_indexes)
+    sifter = _Sifter(objects, names, dump.texts, with_all_indexes=with_all_indexes)
     sifter.family = family_tables(dump.before_data)
     for tree in dump.before_data:
         sifter.take_before(tree)
@@ -90,9 +91,17 @@ def sift(
 
 
 class _Sifter:
-    def __init__(self, objects: SourceObjects, names: SchemaMap, *, with_all_indexes: bool) -> None:
+    def __init__(
+        self,
+        objects: SourceObjects,
+        names: SchemaMap,
+        texts: StatementTexts,
+        *,
+        with_all_indexes: bool,
+    ) -> None:
         self.plan = SchemaPlan()
         self._names = names
+        self._texts = texts
         self._with_all_indexes = with_all_indexes
         self._tables = {table.key: table for table in objects.tables}
         self._needed = {item.subject: item for item in objects.needed}
@@ -102,6 +111,7 @@ class _Sifter:
         # A type that a table or a composite type is has its name from pg_class.
         self._made: set[tuple[str, str]] = set()
         self._made_late: set[tuple[str, str]] = set()
+        self._foreign_keys: set[tuple[str, str]] = set()
         #: Extended statistics that are made, and when.
         self._statistics: dict[Subject, Phase] = {}
         #: Tables with parents or children.
@@ -244,7 +254,7 @@ class _Sifter:
     def _remap(self, tree: Tree, subject: Subject | None, *, is_evaluated: bool = False) -> str:
         kind, _ = statement_of(tree)
         try:
-            remapped = remap(tree, self._names)
+            remapped = remap(tree, self._names, self._texts)
         except RemapError as exc:
             raise SchemaError(f"the {kind} of {subject} cannot be remapped: {exc}") from exc
         bodies = [what for what in remapped.opaque if "body" in what]
@@ -299,6 +309,10 @@ class _Sifter:
     def _take_comment(self, tree: Tree, statement: Tree, subject: Subject) -> None:
         if statement.objtype == _OBJECT.OBJECT_TABCONSTRAINT:
             names = texts(statement.object.list.items)
+            if (names[0], names[2]) in self._foreign_keys:
+                # Foreign keys come late, those of partitioned tables after all others.
+                self._add_step("view", subject, self._remap(tree, subject))
+                return
             if (names[0], names[2]) not in self._made:
                 return
         if statement.objtype == _OBJECT.OBJECT_STATISTIC_EXT:
@@ -364,7 +378,7 @@ class _Sifter:
                 )
             )
             return
-        self._made.add((subject.schema, constraint.conname))
+        self._foreign_keys.add((subject.schema, constraint.conname))
         ends = (self._tables[subject.schema, subject.name], self._tables[target])
         if constraint.skip_validation:
             # Not valid on the source either.

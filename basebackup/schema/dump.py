@@ -9,7 +9,7 @@ import os
 import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from psycopg.conninfo import conninfo_to_dict
 
@@ -17,7 +17,7 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SourceError
 from pgrepl.postgres.connect import conninfo
 from pgrepl.postgres.programs import find_client
-from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse, quoted_names
+from pgrepl.syntax.parse import SqlSyntaxError, StatementTexts, Tree, parse, quoted_names
 
 __all__ = ["Dump", "read_dump"]
 
@@ -63,6 +63,7 @@ class Dump:
 
     before_data: list[Tree]
     after_data: list[Tree]
+    texts: StatementTexts = field(default_factory=StatementTexts)
 
 
 def read_dump(
@@ -95,8 +96,14 @@ def read_dump(
             lambda section: _run([*command, f"--section={section}"], endpoint),
             ("pre-data", "post-data"),
         )
-        before, after = (_parse(script, endpoint) for script in scripts)
-    return Dump(before, after)
+        before, after = map(_without_restrict, scripts)
+    try:
+        return Dump(parse(before), parse(after), StatementTexts(before, after))
+    except SqlSyntaxError as exc:
+        raise SourceError(
+            f"{endpoint}: pg_dump printed what PostgreSQL's grammar does not know: {exc}",
+            hint="Please report this with the version of pg_dump.",
+        ) from exc
 
 
 def _run(command: list[str], endpoint: Endpoint) -> str:
@@ -123,16 +130,6 @@ def _environment(endpoint: Endpoint) -> dict[str, str]:
     }
     # What has no variable, such as keepalives, is no secret and of no use to a short program.
     return {**kept, **named, "LC_ALL": "C"}
-
-
-def _parse(script: str, endpoint: Endpoint) -> list[Tree]:
-    try:
-        return parse(_without_restrict(script))
-    except SqlSyntaxError as exc:
-        raise SourceError(
-            f"{endpoint}: pg_dump printed what PostgreSQL's grammar does not know: {exc}",
-            hint="Please report this with the version of pg_dump.",
-        ) from exc
 
 
 def _without_restrict(script: str) -> str:

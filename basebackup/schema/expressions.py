@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 from postgast import pg_query_pb2
 
-from pgrepl.basebackup.schema.subject import statement_of, statistics_of
+from pgrepl.basebackup.schema.subject import statistics_of
 from pgrepl.config.naming import shown_name
 from pgrepl.source_code.policy import CATALOG, is_constant
 from pgrepl.syntax.nodes import texts
-from pgrepl.syntax.parse import Tree, parse, to_sql
+from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse, to_sql
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Element", "Key", "shown_expression", "sort_out"]
 
@@ -55,9 +56,12 @@ class Element:
         return self.kind, self.schema, self.table, self.name
 
     @property
-    def definition(self) -> str:
-        """Its text, with the source's names."""
-        return ", ".join(map(_shown, self.trees))
+    def definition(self) -> str | None:
+        """Its text, with the source's names; None: it cannot be printed."""
+        try:
+            return ", ".join(map(_shown, self.trees))
+        except SqlSyntaxError:
+            return None
 
 
 Keep = Callable[[Element], bool]

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from postgast import pg_query_pb2
 
-from pgrepl.basebackup.schema.subject import statement_of
 from pgrepl.syntax.parse import Tree, parse
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["family_tables", "take_checks"]
 

@@ -17,15 +17,17 @@ from postgast import pg_query_pb2
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.basebackup.schema.dump import Dump
+from pgrepl.basebackup.schema.errors import SchemaError
 from pgrepl.basebackup.schema.expressions import Element, Key, sort_out
 from pgrepl.basebackup.schema.source_objects import SourceObjects
-from pgrepl.basebackup.schema.subject import Subject, statement_of, subject_of
+from pgrepl.basebackup.schema.subject import Subject, subject_of
 from pgrepl.postgres.connect import Connection
 from pgrepl.source_code.policy import CATALOG, Name, NameKind, Verdict, foreign, names_used
 from pgrepl.source_code.probe import CodeJudge, Probe, read_domain, read_place
 from pgrepl.syntax.nodes import texts
-from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse, walk
-from pgrepl.syntax.remap import RemapError, SchemaMap, remap
+from pgrepl.syntax.parse import SqlSyntaxError, StatementTexts, Tree, parse, parse_one, walk
+from pgrepl.syntax.remap import ConfinedMap, RemapError, remap
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["judge_dump"]
 
@@ -64,7 +66,7 @@ def judge_dump(
         schema: f"pgrepl_rehearsal_{number:05}"
         for number, schema in enumerate(sorted(objects.schemas), 1)
     }
-    rehearsal = _Rehearsal(target, objects, SchemaMap(schemas, members))
+    rehearsal = _Rehearsal(target, objects, ConfinedMap(schemas, members), dump.texts)
     with target.transaction(force_rollback=True):
         rehearsal.run(dump, candidates)
     logger.debug("expressions judged: %d, refused: %d", len(candidates), len(rehearsal.refused))
@@ -99,7 +101,8 @@ def _candidates(dump: Dump, objects: SourceObjects) -> Iterator[Element]:
 class _Rehearsal:
     target: Connection
     objects: SourceObjects
-    names: SchemaMap
+    names: ConfinedMap
+    texts: StatementTexts
     refused: dict[Key, str] = field(default_factory=dict)
 
     def run(self, dump: Dump, candidates: Sequence[Element]) -> None:
@@ -159,7 +162,7 @@ class _Rehearsal:
         for tree in dump.after_data if has_views else ():
             # A query that groups by a primary key has columns that depend on it.
             if _is_primary_key(tree) and subject_of(tree) in needed:
-                self.target.execute(remap(tree, self.names).sql.encode())
+                self.target.execute(remap(tree, self.names, self.texts).sql.encode())
 
     def _make_type(self, tree: Tree, subject: Subject) -> None:
         try:
@@ -179,7 +182,13 @@ class _Rehearsal:
             raise AssertionError(message)
         if bare.HasField("create_stmt"):
             bare.create_stmt.ClearField("partspec")
-        return remap(bare, self.names).sql.encode()
+        try:
+            return remap(bare, self.names, self.texts).sql.encode()
+        except RemapError as exc:
+            kind, _ = statement_of(tree)
+            raise SchemaError(
+                f"the {kind} of {subject_of(tree)} cannot be remapped: {exc}"
+            ) from exc
 
     # --- judging ------------------------------------------------------------------------------
 
@@ -211,11 +220,11 @@ class _Rehearsal:
         verdict = self._by_source_names(element.trees)
         if verdict.is_allowed:
             try:
-                sql = remap(tree, self.names).sql
-            except RemapError as exc:
+                sql = remap(tree, self.names, self.texts).sql
+                verdict = judge.view(parse_one(sql))
+            except (RemapError, SqlSyntaxError) as exc:
                 verdict = Verdict(str(exc))
             else:
-                verdict = judge.view(parse(sql)[0])
                 if verdict.is_allowed:
                     # Others may stand on it.
                     self.target.execute(sql.encode())
@@ -289,7 +298,7 @@ def _is_needed(subject: Subject, needed: set[Subject]) -> bool:
 
 def _is_primary_key(tree: Tree) -> bool:
     kind, statement = statement_of(tree)
-    if kind != "AlterTableStmt":
+    if kind != "AlterTableStmt" or len(statement.cmds) != 1:
         return False
     command = statement.cmds[0].alter_table_cmd
     definition = getattr(command, "def")

@@ -9,35 +9,12 @@ from postgast import pg_query_pb2
 
 from pgrepl.syntax.nodes import texts
 from pgrepl.syntax.parse import Tree
+from pgrepl.syntax.statement_kinds import OBJECT_KINDS, STATEMENT_KINDS, statement_of
 
-__all__ = ["Subject", "function_arguments", "statement_of", "statistics_of", "subject_of"]
+__all__ = ["Subject", "function_arguments", "statistics_of", "subject_of"]
 
 _OBJECT = pg_query_pb2.ObjectType
 
-# Which catalogue an object of DEFINE, COMMENT and the like is in, for those that a table may need.
-_CATALOGS = {
-    _OBJECT.OBJECT_AGGREGATE: "pg_proc",
-    _OBJECT.OBJECT_COLLATION: "pg_collation",
-    _OBJECT.OBJECT_COLUMN: "pg_class",
-    _OBJECT.OBJECT_DOMAIN: "pg_type",
-    _OBJECT.OBJECT_DOMCONSTRAINT: "pg_type",
-    _OBJECT.OBJECT_FUNCTION: "pg_proc",
-    _OBJECT.OBJECT_MATVIEW: "pg_class",
-    _OBJECT.OBJECT_OPERATOR: "pg_operator",
-    _OBJECT.OBJECT_OPCLASS: "pg_opclass",
-    _OBJECT.OBJECT_OPFAMILY: "pg_opfamily",
-    _OBJECT.OBJECT_PROCEDURE: "pg_proc",
-    _OBJECT.OBJECT_SEQUENCE: "pg_class",
-    _OBJECT.OBJECT_STATISTIC_EXT: "pg_statistic_ext",
-    _OBJECT.OBJECT_TABCONSTRAINT: "pg_class",
-    _OBJECT.OBJECT_TABLE: "pg_class",
-    _OBJECT.OBJECT_TSCONFIGURATION: "pg_ts_config",
-    _OBJECT.OBJECT_TSDICTIONARY: "pg_ts_dict",
-    _OBJECT.OBJECT_TSPARSER: "pg_ts_parser",
-    _OBJECT.OBJECT_TSTEMPLATE: "pg_ts_template",
-    _OBJECT.OBJECT_TYPE: "pg_type",
-    _OBJECT.OBJECT_VIEW: "pg_class",
-}
 _WITH_A_TABLE = frozenset({_OBJECT.OBJECT_COLUMN, _OBJECT.OBJECT_TABCONSTRAINT})
 # The access method comes first.
 _WITH_A_METHOD = frozenset({_OBJECT.OBJECT_OPCLASS, _OBJECT.OBJECT_OPFAMILY})
@@ -65,50 +42,20 @@ class Subject:
         return f"{self.schema}.{self.name}{arguments}"
 
 
-def statement_of(tree: Tree) -> tuple[str, Tree]:
-    """Return the kind of a statement, as PostgreSQL's source calls it, and the statement."""
-    field = tree.WhichOneof("node")
-    statement = getattr(tree, field)
-    return statement.DESCRIPTOR.name, statement
-
-
 def subject_of(tree: Tree) -> Subject | None:
     """Return what a statement makes, changes or comments on; None when it is none of our kinds."""
     kind, statement = statement_of(tree)
-    if kind in _RELATIONS:
-        return _relation(getattr(statement, _RELATIONS[kind]))
-    if kind in _NAMED:
-        catalog, field = _NAMED[kind]
-        return _named(catalog, texts(getattr(statement, field)))
-    read = _OTHERS.get(kind)
-    return read(statement) if read is not None else None
-
-
-_RELATIONS = {
-    "AlterSeqStmt": "sequence",
-    "AlterTableStmt": "relation",
-    "CreatePolicyStmt": "table",
-    "CreateSeqStmt": "sequence",
-    "CreateStmt": "relation",
-    "CreateTrigStmt": "relation",
-    "IndexStmt": "relation",
-    "RuleStmt": "relation",
-    "ViewStmt": "view",
-}
-
-_NAMED = {
-    "AlterDomainStmt": ("pg_type", "type_name"),
-    "AlterOpFamilyStmt": ("pg_opfamily", "opfamilyname"),
-    "AlterStatsStmt": ("pg_statistic_ext", "defnames"),
-    "AlterTSConfigurationStmt": ("pg_ts_config", "cfgname"),
-    "AlterTypeStmt": ("pg_type", "type_name"),
-    "CreateConversionStmt": ("pg_conversion", "conversion_name"),
-    "CreateDomainStmt": ("pg_type", "domainname"),
-    "CreateEnumStmt": ("pg_type", "type_name"),
-    "CreateOpClassStmt": ("pg_opclass", "opclassname"),
-    "CreateOpFamilyStmt": ("pg_opfamily", "opfamilyname"),
-    "CreateRangeStmt": ("pg_type", "type_name"),
-}
+    known = STATEMENT_KINDS.get(kind)
+    if known is None or not known.is_dumped:
+        return None
+    if kind in _OTHERS:
+        return _OTHERS[kind](statement)
+    if known.catalog is None:
+        return None
+    relation = known.relation_in(statement)
+    if relation is not None:
+        return _relation(relation, known.catalog)
+    return _named(known.catalog, texts(known.names_in(statement)))
 
 
 def function_arguments(statement: Tree) -> tuple[str, ...]:
@@ -131,8 +78,13 @@ def _type_name(node: Tree) -> str:
     return texts(node.names)[-1] + "[]" * bool(node.array_bounds)
 
 
-def _relation(node: Tree) -> Subject:
-    return Subject("pg_class", node.schemaname, node.relname)
+def _relation(node: Tree, catalog: str = "pg_class") -> Subject:
+    return Subject(catalog, node.schemaname, node.relname)
+
+
+def _catalog(object_type: int) -> str | None:
+    known = OBJECT_KINDS.get(object_type)
+    return None if known is None else known.catalog
 
 
 def _named(catalog: str, names: list[str], arguments: tuple[str, ...] = ()) -> Subject | None:
@@ -142,7 +94,7 @@ def _named(catalog: str, names: list[str], arguments: tuple[str, ...] = ()) -> S
 
 
 def _defined(statement: Tree) -> Subject | None:
-    catalog = _CATALOGS.get(statement.kind)
+    catalog = _catalog(statement.kind)
     if catalog is None:
         return None
     arguments: tuple[str, ...] = ()
@@ -157,7 +109,7 @@ def _defined(statement: Tree) -> Subject | None:
 
 
 def _commented(statement: Tree) -> Subject | None:
-    catalog = _CATALOGS.get(statement.objtype)
+    catalog = _catalog(statement.objtype)
     node = statement.object
     if catalog is None:
         return None
@@ -180,10 +132,7 @@ def _commented(statement: Tree) -> Subject | None:
 
 _OTHERS: Mapping[str, Callable[[Tree], Subject | None]] = {
     "CommentStmt": _commented,
-    "CompositeTypeStmt": lambda s: Subject("pg_type", s.typevar.schemaname, s.typevar.relname),
-    "CreateForeignTableStmt": lambda s: _relation(s.base_stmt.relation),
     "CreateFunctionStmt": lambda s: _named("pg_proc", texts(s.funcname), function_arguments(s)),
     "CreateStatsStmt": lambda s: _relation(s.relations[0].range_var),
-    "CreateTableAsStmt": lambda s: _relation(s.into.rel),
     "DefineStmt": _defined,
 }

@@ -17,12 +17,13 @@ from pgrepl.basebackup.schema.errors import CodeNeededError, UnknownStatementErr
 from pgrepl.basebackup.schema.expressions import Element, Key, sort_out
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.basebackup.schema.source_objects import SourceObjects
-from pgrepl.basebackup.schema.subject import Subject, statement_of, subject_of
+from pgrepl.basebackup.schema.subject import Subject, subject_of
 from pgrepl.config.naming import shown_name
 from pgrepl.source_code.policy import is_constant
 from pgrepl.store.skipped_code import SkippedCode
 from pgrepl.syntax.nodes import texts
 from pgrepl.syntax.parse import Tree, walk
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Reduced", "without_code"]
 
@@ -91,7 +92,10 @@ def without_code(dump: Dump, objects: SourceObjects, refused: Mapping[Key, str])
         ],
     )
     return Reduced(
-        Dump(before, after), replace(objects, views=views), reducer.skipped, reducer.left_out
+        Dump(before, after, dump.texts),
+        replace(objects, views=views),
+        reducer.skipped,
+        reducer.left_out,
     )
 
 

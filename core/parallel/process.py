@@ -37,7 +37,8 @@ class WorkerProcess(Generic[Argument, Result]):
             f"from {__name__} import main; main({function.__module__!r}, {function.__name__!r})"
         )
         self._process = subprocess.Popen(
-            [sys.executable, "-c", command],
+            # Not from where the owner stands, which may be a folder that others write into.
+            [sys.executable, "-P", "-c", command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the owner, who stops all workers

@@ -33,6 +33,9 @@ __all__ = [
 
 CATALOG = "pg_catalog"
 
+#: What ``sql/code_reached.sql`` calls a table or view that a query reads.
+RELATION = "relation"
+
 NameKind = Literal["function", "operator", "operator class", "type", "collation"]
 
 #: Where names stand in a tree, and what they are names of.
@@ -149,6 +152,8 @@ def judge_called(found: Iterable[Called], *, is_harmless_enough: bool) -> Verdic
     ``is_harmless_enough``: nothing computes it during a copy, so it need not be immutable.
     """
     for item in found:
+        if item.is_foreign and item.kind == RELATION:
+            return Verdict(f'it reads "{item.name}", which is not the source\'s')
         if item.is_foreign:
             return Verdict(foreign(item.kind, item.name))
         if item.is_domain or not (is_harmless_enough and _is_harmless(item)):

@@ -73,6 +73,9 @@ def build_session(config: SparkConfig, app_name: str, *, daemon: str | None = No
     if local_cores(config.master) is not None:
         # A host name that does not resolve would keep a purely local session from starting.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Spark starts Python with "-m", which would import from where this program was started: a
+        # folder like /tmp has whatever others put there.
+        os.environ["PYTHONSAFEPATH"] = "1"
 
     from pyspark.sql import SparkSession  # noqa: PLC0415  costs too much for any other command
 

@@ -14,10 +14,12 @@ from postgast import pg_query_pb2
 
 __all__ = [
     "SqlSyntaxError",
+    "StatementTexts",
     "Tree",
     "is_same",
     "names_in",
     "parse",
+    "parse_one",
     "print_expression",
     "print_type",
     "quoted_constant",
@@ -51,10 +53,34 @@ class SqlSyntaxError(ValueError):
 
 def parse(sql: str) -> list[Tree]:
     """Return the statements of a script, in order."""
-    try:
-        return [raw.stmt for raw in postgast.parse(sql).stmts]
-    except postgast.PgQueryError as exc:
-        raise SqlSyntaxError(str(exc)) from exc
+    return [raw.stmt for raw in _parse(sql).stmts]
+
+
+class StatementTexts:
+    """The texts that statements were parsed from; a statement that was changed has none."""
+
+    def __init__(self, *scripts: str) -> None:
+        """Parse scripts."""
+        self._texts: dict[bytes, str] = {}
+        for script in scripts:
+            content = script.encode()
+            for raw in _parse(script).stmts:
+                end = raw.stmt_location + raw.stmt_len if raw.stmt_len else len(content)
+                text = content[raw.stmt_location : end].decode().strip()
+                self._texts[_bytes_of(raw.stmt)] = text
+
+    def find(self, statement: Tree) -> str | None:
+        """Return the text of a statement."""
+        return self._texts.get(_bytes_of(statement)) if self._texts else None
+
+
+def parse_one(sql: str) -> Tree:
+    """Return the statement that a text is; one that is several, or none, is an error."""
+    statements = parse(sql)
+    if len(statements) != 1:
+        message = "the text is not one statement"
+        raise SqlSyntaxError(message)
+    return statements[0]
 
 
 def to_sql(statement: Tree) -> str:
@@ -137,6 +163,17 @@ def token_name(token: str) -> str:
     if token.startswith('"'):
         return token[1:-1].replace('""', '"')
     return token.lower()
+
+
+def _parse(sql: str) -> Tree:
+    try:
+        return postgast.parse(sql)
+    except postgast.PgQueryError as exc:
+        raise SqlSyntaxError(str(exc)) from exc
+
+
+def _bytes_of(statement: Tree) -> bytes:
+    return bytes(statement.SerializeToString(deterministic=True))
 
 
 def _names_in_constant(text: str) -> Iterator[tuple[str, str]]:

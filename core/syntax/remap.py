@@ -20,6 +20,7 @@ from types import MappingProxyType
 from pgrepl.syntax.nodes import NAME_LISTS, OBJECT_FIELDS, REG_TYPES, remap_object, texts
 from pgrepl.syntax.parse import (
     SqlSyntaxError,
+    StatementTexts,
     Tree,
     names_in,
     parse,
@@ -30,9 +31,10 @@ from pgrepl.syntax.parse import (
 )
 from pgrepl.syntax.rename_text import rename_in_text
 
-__all__ = ["RemapError", "Remapped", "SchemaMap", "remap"]
+__all__ = ["ConfinedMap", "RemapError", "Remapped", "SchemaMap", "remap"]
 
 _SEQUENCE_FUNCTIONS = frozenset({"nextval", "currval", "setval"})
+_PUBLIC_CATALOGS = frozenset({"pg_catalog", "information_schema"})
 _SQL_LANGUAGE = "sql"
 _BINARY_LANGUAGES = frozenset({"c", "internal"})
 
@@ -56,6 +58,11 @@ class SchemaMap:
             return self.members[schema, name]
         return self.schemas.get(schema, schema)
 
+    def renamed(self, schema: str, name: str) -> str:
+        """Return the schema's name on the target if it is one of the source's, else itself."""
+        is_known = schema in self.schemas or (schema, name) in self.members
+        return self.target_schema(schema, name) if is_known else schema
+
     def must_change(self, schema: str, name: str) -> bool:
         """Whether this name, found on the target's side, still is the source's."""
         return self.target_schema(schema, name) != schema and schema not in self.schemas.values()
@@ -70,6 +77,34 @@ class SchemaMap:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfinedMap(SchemaMap):
+    """A map out of which no name leads: what is not the source's own is an error."""
+
+    def target_schema(self, schema: str, name: str | None = None) -> str:
+        """Return where an object of this schema is on the target.
+
+        Raises
+        ------
+        RemapError
+            when the schema is not one of the source's replicated ones.
+
+        """
+        if name is not None and (schema, name) in self.members:
+            return self.members[schema, name]
+        if schema in self.schemas:
+            return self.schemas[schema]
+        if schema in _PUBLIC_CATALOGS:
+            return schema
+        raise RemapError(f'it names schema "{schema}", which is not replicated')
+
+    def must_change(self, schema: str, name: str) -> bool:
+        """Whether this name, found on the target's side, still is the source's."""
+        if schema not in self.schemas:
+            return False
+        return self.target_schema(schema, name) != schema and schema not in self.schemas.values()
+
+
+@dataclass(frozen=True, slots=True)
 class Remapped:
     """A statement for the target."""
 
@@ -78,10 +113,10 @@ class Remapped:
     opaque: tuple[str, ...] = ()
 
 
-def remap(statement: Tree, names: SchemaMap, text: str | None = None) -> Remapped:
+def remap(statement: Tree, names: SchemaMap, texts: StatementTexts | None = None) -> Remapped:
     """Return the statement with the target's names; the tree given is left as it was.
 
-    With the statement's ``text`` the names are replaced in it where that can be proven right;
+    If its text is among ``texts``, the names are replaced in it where that can be proven right;
     otherwise the tree is printed.
 
     Raises
@@ -95,7 +130,8 @@ def remap(statement: Tree, names: SchemaMap, text: str | None = None) -> Remappe
     remapper = _Remapper(names)
     try:
         remapper.apply(copy)
-        sql = rename_in_text(text, statement, copy, names.target_schema) if text else None
+        text = texts.find(statement) if texts is not None else None
+        sql = rename_in_text(text, statement, copy, names.renamed) if text else None
         if sql is None:
             sql = to_sql(copy)
         _check_names(sql, copy, names)

@@ -7,16 +7,17 @@ dropped, in the schemas where it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.apply.structure import TableName
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import DroppedObject
-from pgrepl.syntax.parse import Tree, parse, walk
+from pgrepl.ddl_capture.definition import TableDefinition, TableName
+from pgrepl.ddl_capture.policy.rules import RefusedError
+from pgrepl.syntax.parse import Tree, parse_one, walk
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = [
+    "check_bounds",
     "has_cascade",
     "keep_elements",
     "make_create_as",
@@ -96,17 +97,17 @@ def has_cascade(tree: Tree) -> bool:
 
 def remove_foreign_keys(
     tree: Tree,
-    tables: Iterable[Mapping[str, Any]],
+    tables: Iterable[TableDefinition],
     is_replicated: Callable[[TableName], bool],
 ) -> bool:
     """Take out foreign keys to tables that are not replicated; False when nothing is left."""
     names: set[str] = set()
     others: set[TableName] = set()
     for table in tables:
-        for constraint in table["constraints"] or ():
-            if constraint["references"] and not is_replicated(tuple(constraint["references"])):
-                names.add(constraint["name"])
-                others.add(tuple(constraint["references"]))
+        for constraint in table.constraints:
+            if constraint.references and not is_replicated(constraint.references):
+                names.add(constraint.name)
+                others.add(constraint.references)
     if not names:
         return True
     kind, statement = statement_of(tree)
@@ -154,8 +155,47 @@ _CONSTANT = frozenset(
 )
 
 
-def set_bounds(tree: Tree, tables: Iterable[Mapping[str, Any]]) -> None:
+def set_bounds(tree: Tree, tables: Iterable[TableDefinition]) -> None:
     """Give a partition the bounds that the source computed, unless they are constants anyway."""
+    for relation, bound in _bounds(tree):
+        if all(part.DESCRIPTOR.name in _CONSTANT for part in walk(bound)):
+            continue
+        for table in tables:
+            is_it = table.name == relation.relname and relation.schemaname in ("", table.schema)
+            if is_it and table.bound:
+                made = parse_one(f"create table x partition of y {table.bound}")
+                bound.CopyFrom(made.create_stmt.partbound)
+
+
+def check_bounds(tree: Tree) -> None:
+    """Refuse bounds of a partition that are computed: PostgreSQL prints constants.
+
+    Raises
+    ------
+    RefusedError
+        when they are not constants, cast to a type at most.
+
+    """
+    for bound in walk(tree):
+        if bound.DESCRIPTOR.name != "PartitionBoundSpec":
+            continue
+        for node in (*bound.listdatums, *bound.lowerdatums, *bound.upperdatums):
+            if not node.HasField("column_ref") and not _is_number_or_constant(node):
+                message = "the bounds of a partition are computed"
+                raise RefusedError(message)
+
+
+def _is_number_or_constant(node: Tree) -> bool:
+    is_signed = node.HasField("a_expr") and not node.a_expr.HasField("lexpr")
+    if is_signed and [part.string.sval for part in node.a_expr.name] in (["-"], ["+"]):
+        return bool(node.a_expr.rexpr.HasField("a_const"))
+    while node.HasField("type_cast"):
+        node = node.type_cast.arg
+    return bool(node.HasField("a_const"))
+
+
+def _bounds(tree: Tree) -> list[tuple[Tree, Tree]]:
+    """Return the partitions that a statement makes or attaches, with their bounds."""
     kind, statement = statement_of(tree)
     bounds = []
     if kind == "CreateStmt" and statement.HasField("partbound"):
@@ -165,17 +205,7 @@ def set_bounds(tree: Tree, tables: Iterable[Mapping[str, Any]]) -> None:
             partition = getattr(node.alter_table_cmd, "def").partition_cmd
             if partition.HasField("bound"):
                 bounds.append((partition.name, partition.bound))
-    for relation, bound in bounds:
-        if all(part.DESCRIPTOR.name in _CONSTANT for part in walk(bound)):
-            continue
-        for table in tables:
-            is_it = table["name"] == relation.relname and relation.schemaname in (
-                "",
-                table["schema"],
-            )
-            if is_it and table["bound"]:
-                (made,) = parse(f"create table x partition of y {table['bound']}")
-                bound.CopyFrom(made.create_stmt.partbound)
+    return bounds
 
 
 def _filter(nodes: Tree, is_kept: Callable[[Tree], bool]) -> None:
@@ -218,7 +248,7 @@ def _make_drop(
         elif item.schema in schemas:
             node = statement.objects.add()
             if what in (_OBJECT.OBJECT_TYPE, _OBJECT.OBJECT_DOMAIN):
-                (select,) = parse(f"select null::{item.identity}")
+                select = parse_one(f"select null::{item.identity}")
                 target = select.select_stmt.target_list[0].res_target.val.type_cast.type_name
                 node.type_name.CopyFrom(target)
             else:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import psycopg
 
@@ -17,6 +16,7 @@ from pgrepl.ddl_capture.apply.create_as import FILLED, find_filled
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite, decode_event
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError
+from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.ddl_capture.journal import StatementStopped
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError
 from pgrepl.errors import DdlStopped, TargetUnavailable
@@ -61,10 +61,10 @@ class Applier:
         self._last_id = 0
         self._dropped: list[DroppedObject] = []
         self._rewrites: list[Rewrite] = []
-        self._tables: list[Mapping[str, Any]] = []
+        self._tables: list[TableDefinition] = []
         self._script_depth = 0
 
-    def apply(self, connection: Connection, event: CapturedDdl) -> None:
+    def apply(self, connection: Connection, captured: CapturedDdl) -> None:
         """Apply one event inside the caller's open transaction.
 
         Raises
@@ -75,52 +75,54 @@ class Applier:
             when it could not be applied now and may be later: a lock was not to be had.
 
         """
-        row = decode_event(event.row)
-        self._begin(event, row)
-        if self._is_in_script(row):
+        event = decode_event(captured.row)
+        self._begin(captured, event)
+        if self._is_in_script(event):
             return
-        if row.kind in ("drop", "rewrite"):
-            self._dropped += row.dropped
-            self._rewrites += [row.rewritten] if row.rewritten is not None else []
-            self._tables += row.tables
+        if event.kind in ("drop", "rewrite"):
+            self._dropped += event.dropped
+            self._rewrites += [event.rewritten] if event.rewritten is not None else []
+            self._tables += event.tables
             return
-        is_filled = row.kind == "start" and row.tag in FILLED
-        tables = find_filled(row, event.read_rows()) if is_filled else row.tables
-        source = self._config.source(event.source.name)
+        is_filled = event.kind == "start" and event.tag in FILLED
+        tables = find_filled(event, captured.read_rows()) if is_filled else event.tables
+        source = self._config.source(captured.source.name)
         # The row of a DROP's end says itself what it dropped.
-        self._dropped += row.dropped
+        self._dropped += event.dropped
         application = Application(
-            Workspace(connection, source, event, row),
+            Workspace(connection, source, captured, event),
             Included(self._config.ddl.include, is_code_trusted=source.trust_code),
-            row,
+            event,
             tuple(self._dropped),
             tuple(self._rewrites),
             _newest([*self._tables, *tables]),
         )
-        if row.kind == "end":
+        if event.kind == "end":
             self._forget_command()
-        self._run(application, connection, event, row)
+        self._run(application, connection, captured, event)
 
-    def record_stop(self, connection: Connection, event: CapturedDdl, stopped: DdlStopped) -> None:
+    def record_stop(
+        self, connection: Connection, captured: CapturedDdl, stopped: DdlStopped
+    ) -> None:
         """Keep for a person what stopped, after the rollback, in a transaction of its own."""
         self._forget()
         with connection.transaction():
-            journal.record_pending(connection, event, decode_event(event.row), stopped)
+            journal.record_pending(connection, captured, decode_event(captured.row), stopped)
 
-    def _begin(self, event: CapturedDdl, row: CapturedEvent) -> None:
-        place = (event.source.source_id, row.xid)
-        if place != self._place or row.log_id <= self._last_id:
+    def _begin(self, captured: CapturedDdl, event: CapturedEvent) -> None:
+        place = (captured.source.source_id, event.xid)
+        if place != self._place or event.log_id <= self._last_id:
             # Another transaction, or this one again after it was rolled back, begins with nothing.
             self._forget()
         self._place = place
-        self._last_id = row.log_id
+        self._last_id = event.log_id
 
-    def _is_in_script(self, row: CapturedEvent) -> bool:
+    def _is_in_script(self, event: CapturedEvent) -> bool:
         """Whether an extension's script did it, which is the extension's affair."""
-        if row.tag in _EXTENSION and row.kind == "end":
+        if event.tag in _EXTENSION and event.kind == "end":
             self._script_depth = max(0, self._script_depth - 1)
         is_in = self._script_depth > 0
-        if row.tag in _EXTENSION and row.kind == "start":
+        if event.tag in _EXTENSION and event.kind == "start":
             self._script_depth += 1
         return is_in
 
@@ -138,32 +140,32 @@ class Applier:
         self,
         application: Application,
         connection: Connection,
-        event: CapturedDdl,
-        row: CapturedEvent,
+        captured: CapturedDdl,
+        event: CapturedEvent,
     ) -> None:
-        source_id = event.source.source_id
-        decision = journal.find_decision(connection, source_id, row.log_id)
+        source_id = captured.source.source_id
+        decision = journal.find_decision(connection, source_id, event.log_id)
         is_due = self._config.ddl.resync and application.is_due()
         try:
             if decision is not None and decision.kind == "skip":
                 journal.record_history(
                     connection,
+                    captured,
                     event,
-                    row,
                     "discarded",
-                    original=row.query,
+                    original=event.query,
                     decided_by=decision.decided_by,
                 )
             elif decision is not None and decision.edited is not None:
                 application.run_edited(decision.edited, decision.decided_by)
-            elif event.problem is not None:
-                raise self._stopped(application, event, row, event.problem)
+            elif captured.problem is not None:
+                raise self._stopped(application, captured, event, captured.problem)
             else:
                 application.run()
         except _UNTOLD as exc:
-            raise self._stopped(application, event, row, str(exc)) from exc
+            raise self._stopped(application, captured, event, str(exc)) from exc
         except psycopg.Error as exc:
-            error = translate(exc, self._config.target.endpoint, f"cannot apply {row.tag}")
+            error = translate(exc, self._config.target.endpoint, f"cannot apply {event.tag}")
             if isinstance(error, TargetUnavailable):
                 raise error from exc
             if isinstance(exc, psycopg.IntegrityError) and is_due:
@@ -172,24 +174,24 @@ class Applier:
                     " resync",
                     hint="It goes on by itself when the table is copied again.",
                 ) from exc
-            reason = error.message.partition(f"cannot apply {row.tag}: ")[2]
-            stopped = self._stopped(application, event, row, reason)
+            reason = error.message.partition(f"cannot apply {event.tag}: ")[2]
+            stopped = self._stopped(application, captured, event, reason)
             if isinstance(exc, _MISSING):
                 stopped.hint = (
                     "Make on the target what is missing there, then run"
-                    f" {command('ddl', 'retry', event.source.name)}; or settle it with"
+                    f" {command('ddl', 'retry', captured.source.name)}; or settle it with"
                     " pgrepl ddl edit or skip."
                 )
             raise stopped from exc
-        journal.settle(connection, source_id, row.log_id)
+        journal.settle(connection, source_id, event.log_id)
 
     def _stopped(
-        self, application: Application, event: CapturedDdl, row: CapturedEvent, reason: str
+        self, application: Application, captured: CapturedDdl, event: CapturedEvent, reason: str
     ) -> StatementStopped:
-        name = event.source.name
-        what = f"{row.tag}{_about(row)}"
+        name = captured.source.name
+        what = f"{event.tag}{_about(event)}"
         return StatementStopped(
-            f'source "{name}" stopped at {event.commit_lsn} before {what}: {reason}',
+            f'source "{name}" stopped at {captured.commit_lsn} before {what}: {reason}',
             hint=f"{command('ddl', 'pending', name)} shows the statement; settle it with"
             " pgrepl ddl edit, retry or skip.",
             original=application.original,
@@ -197,11 +199,11 @@ class Applier:
         )
 
 
-def _newest(tables: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _newest(tables: Sequence[TableDefinition]) -> Sequence[TableDefinition]:
     """Return each table once, as it was last."""
-    return list({(table["schema"], table["name"]): table for table in tables}.values())
+    return list({table.key: table for table in tables}.values())
 
 
-def _about(row: CapturedEvent) -> str:
-    named = [item for item in row.objects if item.schema and item.name]
+def _about(event: CapturedEvent) -> str:
+    named = [item for item in event.objects if item.schema and item.name]
     return f" of {shown_name(named[-1].schema or '', named[-1].name or '')}" if named else ""

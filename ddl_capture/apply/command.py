@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.adapt import (
@@ -23,12 +22,12 @@ from pgrepl.ddl_capture.apply.create_table import create_table
 from pgrepl.ddl_capture.apply.detach import DetachedPartition, find_detached
 from pgrepl.ddl_capture.apply.execution import Execution
 from pgrepl.ddl_capture.apply.grants import split_grant
-from pgrepl.ddl_capture.apply.structure import TableName, mapped_name
+from pgrepl.ddl_capture.apply.structure import mapped_name
 from pgrepl.ddl_capture.apply.subject import altered_tables, qualify
 from pgrepl.ddl_capture.apply.workspace import Workspace
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
 from pgrepl.ddl_capture.decode.statement import find_statement
+from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, refine
 from pgrepl.ddl_capture.policy.screening import Screening
 from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
@@ -36,6 +35,7 @@ from pgrepl.failpoint import reach
 from pgrepl.store.resync_queue import read_due
 from pgrepl.syntax.parse import Tree, to_sql
 from pgrepl.syntax.remap import remap
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Application"]
 
@@ -54,7 +54,7 @@ class Application:
     dropped: Sequence[DroppedObject]
     rewrites: Sequence[Rewrite]
     #: Structures of tables after it.
-    tables: Sequence[Mapping[str, Any]]
+    tables: Sequence[TableDefinition]
     #: The statement as it ran, and as it runs here, as soon as they are known.
     original: str | None = None
     remapped: str | None = None
@@ -114,39 +114,38 @@ class Application:
 
     def is_due(self) -> bool:
         """Whether a table of the command waits to be copied again: its rows prove nothing."""
-        keys = {(table["schema"], table["name"]) for table in self.tables}
+        keys = {table.key for table in self.tables}
         # Of a foreign key the other table's rows have to be there.
         keys |= {
-            tuple(constraint["references"])
+            constraint.references
             for table in self.tables
-            for constraint in table["constraints"] or ()
-            if constraint["references"]
+            for constraint in table.constraints
+            if constraint.references
         }
         return any(
             table.key in keys for table in read_due(self.target.connection, self.target.source_id)
         )
 
     def _learn_names(self, mentioned: set[str]) -> None:
-        schemas = set(self.event.path) | mentioned | {table["schema"] for table in self.tables}
+        schemas = set(self.event.path) | mentioned | {table.schema for table in self.tables}
         for item in self.event.objects:
-            schemas |= {item.schema} - {None}
+            if item.schema is not None:
+                schemas.add(item.schema)
             if item.type == "schema" and item.name:
                 schemas.add(item.name)
         self.target.learn_names(schemas)
 
     # What is to be done.
 
-    def _is_selected(self, table: Mapping[str, Any]) -> bool:
+    def _is_selected(self, table: TableDefinition) -> bool:
         return (
-            self.target.source.selection.matches(*table["root"])
-            and table["persistence"] == "p"
-            and not table["extension"]
+            self.target.source.selection.matches(*table.root)
+            and table.persistence == "p"
+            and not table.is_extension_member
         )
 
     def _is_in_copy(self) -> bool:
-        return bool(self.tables) and self.target.is_in_copy(
-            (table["schema"], table["name"]) for table in self.tables
-        )
+        return bool(self.tables) and self.target.is_in_copy(table.key for table in self.tables)
 
     def _reason_to_leave_out(self, tree: Tree) -> str | None:
         kind, statement = statement_of(tree)
@@ -199,7 +198,7 @@ class Application:
         likes = copied_relations(tree)
         if all(self.target.find_schema(schema, name) for schema, name in likes):
             return []
-        made = [t for t in self._replicated() if t["name"] == statement.relation.relname]
+        made = [t for t in self._replicated() if t.name == statement.relation.relname]
         return create_table(made[0], self.target.names) if made else []
 
     def _adapt(self, tree: Tree) -> list[Tree]:
@@ -209,7 +208,7 @@ class Application:
         if kind == "GrantStmt":
             return split_grant(tree, self.target.find_schema, self.target.connection.info.user)
         qualify(tree, self.event)
-        keep_elements(tree, {t["name"] for t in self.tables if self._is_selected(t)})
+        keep_elements(tree, {t.name for t in self.tables if self._is_selected(t)})
         set_bounds(tree, self.tables)
         if self._is_absent(tree):
             # It becomes a replicated one by this; the comparison makes it.
@@ -255,7 +254,7 @@ class Application:
 
     def _execute_built(self, statements: Sequence[str]) -> None:
         self._prepare(statements)
-        for schema in {table["schema"] for table in self._replicated()} - set(self.target.known):
+        for schema in {table.schema for table in self._replicated()} - set(self.target.known):
             self.target.make_schema(schema)
         self._execution.run()
 
@@ -278,11 +277,11 @@ class Application:
 
     # Afterwards.
 
-    def _replicated(self) -> list[Mapping[str, Any]]:
+    def _replicated(self) -> list[TableDefinition]:
         return [
             table
             for table in self.tables
-            if self._is_selected(table) and table["schema"] in self.target.names.schemas
+            if self._is_selected(table) and table.schema in self.target.names.schemas
         ]
 
     def _comparison(self) -> Comparison:
@@ -294,26 +293,26 @@ class Application:
     def _check_identity(self) -> None:
         """Say of new tables whether their updates and deletes can be told."""
         for table in self.tables:
-            if table["kind"] != "r" or not self._is_selected(table):
+            if table.kind != "r" or not self._is_selected(table):
                 continue
             if mapped_name(table, self.target.names) not in self.target.made:
                 continue
-            has_key = any(item["type"] == "p" for item in table["constraints"] or ())
-            if table["identity"] in ("f", "i") or (table["identity"] == "d" and has_key):
+            has_key = any(item.type == "p" for item in table.constraints)
+            if table.replica_identity in ("f", "i") or (table.replica_identity == "d" and has_key):
                 continue
             self.target.notes.append("the table has no replica identity: updates would be lost")
             logger.warning(
                 "new table has no replica identity",
                 extra={
                     "source": self.target.source.name,
-                    "table": f"{table['schema']}.{table['name']}",
+                    "table": f"{table.schema}.{table.name}",
                 },
             )
 
     def _leave_out(self, reason: str) -> None:
         for table in self.tables:
             # It was replicated until now, and its changes are not in the WAL any more.
-            if table["persistence"] != "p" and table["schema"] in self.target.names.schemas:
+            if table.persistence != "p" and table.schema in self.target.names.schemas:
                 key = mapped_name(table, self.target.names)
                 self.target.mark(key, "it became unlogged", is_due=False)
         self._compare()

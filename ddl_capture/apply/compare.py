@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.ddl_capture.apply.create_table import create_table
 from pgrepl.ddl_capture.apply.execution import Execution
 from pgrepl.ddl_capture.apply.structure import (
-    TableName,
     compare_tables,
     find_misnamed,
     mapped_name,
 )
 from pgrepl.ddl_capture.apply.workspace import Workspace
+from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.expectation import find_absent, find_code, without
 from pgrepl.ddl_capture.policy.skipped import forget_others, read_skipped_of
 from pgrepl.store.skipped_code import SkippedCode, record_skipped
@@ -40,7 +39,7 @@ class Comparison:
         self._tag = tag
         self._execution = execution
 
-    def run(self, tables: Iterable[Mapping[str, Any]]) -> None:
+    def run(self, tables: Iterable[TableDefinition]) -> None:
         """Compare replicated tables.
 
         Raises
@@ -70,7 +69,7 @@ class Comparison:
                 listed = "; ".join(map(str, differences[:_SHOWN]))
                 raise DifferentError(f"table {key[0]}.{key[1]} differs after it: {listed}")
 
-    def is_equal(self, tables: Iterable[Mapping[str, Any]]) -> bool:
+    def is_equal(self, tables: Iterable[TableDefinition]) -> bool:
         """Whether replicated tables have the source's structure already."""
         names = self._target.names
         selected = {mapped_name(table, names): table for table in tables}
@@ -84,18 +83,16 @@ class Comparison:
             for key, table in selected.items()
         )
 
-    def _forget(self, source: Mapping[str, Any]) -> None:
+    def _forget(self, source: TableDefinition) -> None:
         """Forget what was skipped and the source has not any more."""
         forget_others(
             self._target.connection,
             self._target.source_id,
-            (source["schema"], source["name"]),
+            source.key,
             {item.key for item in find_code(source)},
         )
 
-    def _rename(
-        self, key: TableName, expected: Mapping[str, Any], found: Mapping[str, Any]
-    ) -> bool:
+    def _rename(self, key: TableName, expected: TableDefinition, found: TableDefinition) -> bool:
         """Give constraints the names that the source chose for them; whether there were any."""
         misnamed = find_misnamed(expected, found, self._target.names)
         between = [f"pgrepl_{number}" for number in range(len(misnamed))]
@@ -110,10 +107,10 @@ class Comparison:
             )
         return bool(misnamed)
 
-    def _expected(self, source: Mapping[str, Any], target: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _expected(self, source: TableDefinition, target: TableDefinition) -> TableDefinition:
         """Return the source's table without what was skipped of it, and write down what that is."""
         place = (self._target.connection, self._target.source_id)
-        key = (source["schema"], source["name"])
+        key = source.key
         skipped = read_skipped_of(*place, key)
         # PostgreSQL may have given the name of what was skipped to another one on the target.
         absent = {
@@ -143,10 +140,10 @@ class Comparison:
     def _there(self) -> set[TableName]:
         return {(relation.schema, relation.name) for relation in self._target.relations()}
 
-    def _bring(self, key: TableName, table: Mapping[str, Any]) -> None:
+    def _bring(self, key: TableName, table: TableDefinition) -> None:
         """Make a table that became a replicated one without being created: by a rename, say."""
-        if table["schema"] not in self._target.known:
-            self._target.make_schema(table["schema"])
+        if table.schema not in self._target.known:
+            self._target.make_schema(table.schema)
 
         def make() -> None:
             for sql in create_table(table, self._target.names):

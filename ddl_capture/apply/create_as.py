@@ -7,13 +7,13 @@ columns of it. The rows are in the stream; the columns are in the log. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from pgrepl.ddl_capture.apply.create_table import create_table
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import CapturedEvent, decode_event
-from pgrepl.syntax.parse import Tree, parse, to_sql, walk
+from pgrepl.ddl_capture.definition import TableDefinition
+from pgrepl.syntax.parse import Tree, parse_one, to_sql, walk
 from pgrepl.syntax.remap import SchemaMap
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["FILLED", "copied_relations", "create_filled", "find_filled"]
 
@@ -23,7 +23,7 @@ FILLED = frozenset({"CREATE TABLE AS", "SELECT INTO"})
 
 def find_filled(
     start: CapturedEvent, rows: Iterable[Mapping[str, str | None]]
-) -> list[Mapping[str, Any]]:
+) -> list[TableDefinition]:
     """Return what a command that is about to make a table will have made, nothing if it fails to.
 
     ``rows`` are those of the log in its transaction. The row of its end is the next one of the same
@@ -43,10 +43,10 @@ def _place(event: CapturedEvent) -> tuple[object, ...]:
     return event.xid, event.query, event.context, event.ordinal
 
 
-def create_filled(statement: Tree, table: Mapping[str, Any], names: SchemaMap) -> list[str]:
+def create_filled(statement: Tree, table: TableDefinition, names: SchemaMap) -> list[str]:
     """Return the statements that make the table of a CREATE TABLE AS, with its options."""
     create, *others = create_table(table, names)
-    (tree,) = parse(create)
+    tree = parse_one(create)
     tree.create_stmt.options.extend(statement.into.options)
     return [to_sql(tree), *others]
 

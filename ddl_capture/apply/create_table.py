@@ -6,83 +6,104 @@ name, or was attached as a partition. Plain indexes, as in a copy, are left to t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from postgast import pg_query_pb2
 
-from pgrepl.syntax.parse import parse, quoted_names
+from pgrepl.ddl_capture.definition import Column, TableDefinition
+from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse_one, quoted_names
 from pgrepl.syntax.remap import SchemaMap, remap
 
 __all__ = ["create_table"]
 
 _IDENTITY = {"a": "always", "d": "by default"}
 _KEYS = ("p", "u", "x")
+_AT = pg_query_pb2.AlterTableType
+_ADDED = frozenset({_AT.AT_AddConstraint, _AT.AT_AttachPartition, _AT.AT_ReplicaIdentity})
 
 
-def create_table(table: Mapping[str, Any], names: SchemaMap) -> list[str]:
-    """Return the statements that make the table on the target."""
-    name = quoted_names(table["schema"], table["name"])
+def create_table(table: TableDefinition, names: SchemaMap) -> list[str]:
+    """Return the statements that make the table on the target.
+
+    Raises
+    ------
+    SqlSyntaxError
+        when the structure that the source reported makes other statements than these.
+
+    """
+    name = quoted_names(*table.key)
     statements = [_create(name, table)]
     key_names = set()
-    for constraint in table["constraints"] or ():
-        if constraint["type"] in _KEYS:
-            key_names.add(constraint["name"])
-            added = f"{quoted_names(constraint['name'])} {constraint['definition']}"
+    for constraint in table.constraints:
+        if constraint.type in _KEYS:
+            key_names.add(constraint.name)
+            added = f"{quoted_names(constraint.name)} {constraint.definition}"
             statements.append(f"alter table {name} add constraint {added}")
     statements += [
-        index["definition"]
-        for index in table["unique_indexes"] or ()
-        if index["name"] not in key_names
+        index.definition for index in table.unique_indexes if index.name not in key_names
     ]
-    if table["bound"]:
-        parent = quoted_names(*table["parents"][0])
-        statements.append(f"alter table {parent} attach partition {name} {table['bound']}")
+    if table.bound:
+        parent = quoted_names(*table.parents[0])
+        statements.append(f"alter table {parent} attach partition {name} {table.bound}")
     identity = _identity(table)
     if identity:
         statements.append(f"alter table {name} replica identity {identity}")
     remapped = []
     for sql in statements:
-        (tree,) = parse(sql)
+        tree = parse_one(sql)
+        if not (_is_create(tree) if sql is statements[0] else _is_addition(tree)):
+            message = "the structure that the source reported is not that of a table"
+            raise SqlSyntaxError(message)
         remapped.append(remap(tree, names).sql)
     return remapped
 
 
-def _create(name: str, table: Mapping[str, Any]) -> str:
-    parts = [_column(column) for column in table["columns"] or ()]
+def _is_create(tree: Tree) -> bool:
+    return bool(tree.HasField("create_stmt"))
+
+
+def _is_addition(tree: Tree) -> bool:
+    commands = tree.alter_table_stmt.cmds
+    return bool(tree.HasField("index_stmt")) or (
+        len(commands) == 1 and commands[0].alter_table_cmd.subtype in _ADDED
+    )
+
+
+def _create(name: str, table: TableDefinition) -> str:
+    parts = [_column(column) for column in table.columns]
     parts += [
-        f"constraint {quoted_names(item['name'])} {item['definition']}"
-        for item in table["constraints"] or ()
-        if item["type"] == "c"
+        f"constraint {quoted_names(item.name)} {item.definition}"
+        for item in table.constraints
+        if item.type == "c"
     ]
-    key = f" partition by {table['partition_key']}" if table["partition_key"] else ""
-    parents = () if table["bound"] else table["parents"] or ()
+    key = f" partition by {table.partition_key}" if table.partition_key else ""
+    parents = () if table.bound else table.parents
     inherits = ", ".join(quoted_names(*parent) for parent in parents)
     return f"create table {name} ({', '.join(parts)})" + (
         f" inherits ({inherits})" if inherits else key
     )
 
 
-def _column(column: Mapping[str, Any]) -> str:
-    parts = [quoted_names(column["name"]), column["type"]]
-    if column["collation"]:
-        parts.append(f"collate {column['collation']}")
-    if column["generated"] is not None:
-        parts.append(f"generated always as ({column['generated']}) stored")
-    elif column["identity"]:
-        parts.append(f"generated {_IDENTITY[column['identity']]} as identity")
-    elif column["default"] is not None:
-        parts.append(f"default {column['default']}")
-    if column["not_null"]:
+def _column(column: Column) -> str:
+    parts = [quoted_names(column.name), column.type]
+    if column.collation:
+        parts.append(f"collate {column.collation}")
+    if column.generated is not None:
+        parts.append(f"generated always as ({column.generated}) stored")
+    elif column.identity:
+        parts.append(f"generated {_IDENTITY[column.identity]} as identity")
+    elif column.default is not None:
+        parts.append(f"default {column.default}")
+    if column.is_not_null:
         parts.append("not null")
     return " ".join(parts)
 
 
-def _identity(table: Mapping[str, Any]) -> str | None:
-    if table["identity"] == "f":
+def _identity(table: TableDefinition) -> str | None:
+    if table.replica_identity == "f":
         return "full"
-    if table["identity"] == "n":
+    if table.replica_identity == "n":
         return "nothing"
-    if table["identity"] == "i":
-        for index in table["unique_indexes"] or ():
-            if index["identity"]:
-                return f"using index {quoted_names(index['name'])}"
+    if table.replica_identity == "i":
+        for index in table.unique_indexes:
+            if index.is_replica_identity:
+                return f"using index {quoted_names(index.name)}"
     return None

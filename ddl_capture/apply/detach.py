@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from postgast import pg_query_pb2
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.ddl_capture.apply.structure import TableName
 from pgrepl.ddl_capture.apply.workspace import Workspace
-from pgrepl.ddl_capture.decode.command_tags import statement_of
+from pgrepl.ddl_capture.definition import TableName
 from pgrepl.syntax.parse import Tree
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["DetachedPartition", "find_detached"]
 

@@ -9,18 +9,18 @@ from functools import partial
 import psycopg
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.apply.adapt import has_cascade
-from pgrepl.ddl_capture.apply.structure import TableName
+from pgrepl.ddl_capture.apply.adapt import check_bounds, has_cascade
 from pgrepl.ddl_capture.apply.target_catalog import read_functions
 from pgrepl.ddl_capture.apply.workspace import Workspace
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import Rewrite
+from pgrepl.ddl_capture.definition import TableName
 from pgrepl.ddl_capture.policy.functions import called_functions, check_functions, reachable
 from pgrepl.ddl_capture.policy.missing_objects import FORGIVEN, is_forgiving
 from pgrepl.ddl_capture.policy.rows_may_differ import reason_to_resync
-from pgrepl.ddl_capture.policy.rules import Included, RefusedError
+from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, refine
 from pgrepl.ddl_capture.policy.screening import Screened, Screening
-from pgrepl.syntax.parse import Tree, parse, to_sql
+from pgrepl.syntax.parse import Tree, parse_one, to_sql
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Execution"]
 
@@ -49,11 +49,21 @@ class Execution:
     def prepare(self, statements: Sequence[str]) -> None:
         """Take statements with the target's names, and out of them what must not be made."""
         for sql in statements:
-            (tree,) = parse(sql)
+            tree = parse_one(sql)
+            self._check_kind(tree)
             screened = self.screening.screen(tree)
             if screened.is_left:
                 printed = to_sql(tree) if screened.is_changed else sql
                 self._prepared.append(_Prepared(tree, printed, screened))
+
+    def _check_kind(self, tree: Tree) -> None:
+        """Refuse what the rules do not apply, whoever made it: it may be of the source's texts."""
+        copy = type(tree).FromString(tree.SerializeToString())
+        reason = left_out(copy, self.include) or refine(copy, self.include)
+        if reason is not None:
+            raise RefusedError(reason)
+        if not self.include.is_code_trusted:
+            check_bounds(tree)
 
     @property
     def text(self) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from pgrepl.config.naming import shown_name
-from pgrepl.ddl_capture.apply.structure import TableName
+from pgrepl.ddl_capture.definition import TableName
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.errors import TargetUnavailable
 from pgrepl.postgres.advisory_locks import copy_lock, try_transaction_lock

@@ -7,40 +7,16 @@ from dataclasses import dataclass
 
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import check_target_schema, is_system_schema
-from pgrepl.syntax.remap import RemapError, SchemaMap
+from pgrepl.syntax.remap import ConfinedMap
 
-__all__ = ["ConfinedMap", "make_map", "new_target_schema"]
+__all__ = ["CaptureMap", "make_map", "new_target_schema"]
 
 _CATALOG = "pg_catalog"
-_PUBLIC_CATALOGS = frozenset({_CATALOG, "information_schema"})
 
 
 @dataclass(frozen=True, slots=True)
-class ConfinedMap(SchemaMap):
-    """A map out of which no name leads: what is not the source's own is an error."""
-
-    def target_schema(self, schema: str, name: str | None = None) -> str:
-        """Return where an object of this schema is on the target.
-
-        Raises
-        ------
-        RemapError
-            when the schema is not one of the source's replicated ones.
-
-        """
-        if name is not None and (schema, name) in self.members:
-            return self.members[schema, name]
-        if schema in self.schemas:
-            return self.schemas[schema]
-        if schema in _PUBLIC_CATALOGS:
-            return schema
-        raise RemapError(f'it names schema "{schema}", which is not replicated')
-
-    def must_change(self, schema: str, name: str) -> bool:
-        """Whether this name, found on the target's side, still is the source's."""
-        if schema not in self.schemas:
-            return False
-        return self.target_schema(schema, name) != schema and schema not in self.schemas.values()
+class CaptureMap(ConfinedMap):
+    """The map that captured statements have, with the search path that they ran under."""
 
     def search_path(self, schemas: list[str]) -> list[str]:
         """Return a search path for the target; schemas that are not there lead nowhere."""
@@ -59,13 +35,13 @@ def make_map(
     schemas: Mapping[str, str],
     extensions: Mapping[str, str],
     members: Iterable[tuple[str, str, str]],
-) -> ConfinedMap:
+) -> CaptureMap:
     """Return the map of a source.
 
     ``extensions`` are the source's, each with its schema; ``members`` the target's: extension,
     schema there, name.
     """
-    return ConfinedMap(
+    return CaptureMap(
         schemas,
         {
             (extensions[extension], name): home

@@ -6,18 +6,15 @@ target's names by the parser, then both are parsed and printed alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from pgrepl.ddl_capture.definition import Column, TableDefinition, TableName
 from pgrepl.syntax.nodes import texts
 from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse, quoted_names, to_sql, walk
 from pgrepl.syntax.remap import RemapError, SchemaMap, remap
 
-__all__ = ["Difference", "TableName", "compare_tables", "find_misnamed", "mapped_name"]
-
-TableName = tuple[str, str]
-_FOREIGN_KEY = "f"
+__all__ = ["Difference", "compare_tables", "find_misnamed", "mapped_name"]
 
 # How a text that PostgreSQL prints becomes a statement that can be parsed.
 _EXPRESSION = "select {}"
@@ -42,14 +39,14 @@ class Difference:
         return f"{self.what}: {self.source} on the source, {self.target} on the target"
 
 
-def mapped_name(table: Mapping[str, Any], names: SchemaMap) -> TableName:
+def mapped_name(table: TableDefinition, names: SchemaMap) -> TableName:
     """Return where a table of the source is on the target."""
-    return names.target_schema(table["schema"]), table["name"]
+    return names.target_schema(table.schema), table.name
 
 
 def compare_tables(
-    source: Mapping[str, Any],
-    target: Mapping[str, Any],
+    source: TableDefinition,
+    target: TableDefinition,
     names: SchemaMap,
     is_there: Callable[[TableName], bool],
 ) -> list[Difference]:
@@ -66,7 +63,7 @@ def compare_tables(
 
 
 def find_misnamed(
-    source: Mapping[str, Any], target: Mapping[str, Any], names: SchemaMap
+    source: TableDefinition, target: TableDefinition, names: SchemaMap
 ) -> list[tuple[str, str]]:
     """Return constraints that are the same but for their names: the target's, the source's.
 
@@ -83,40 +80,37 @@ def find_misnamed(
     return found
 
 
-def _constraints(table: Mapping[str, Any], names: SchemaMap | None) -> dict[str, str]:
+def _constraints(table: TableDefinition, names: SchemaMap | None) -> dict[str, str]:
     return {
-        item["name"]: _canonical(_CONSTRAINT, item["definition"], names)
-        for item in table["constraints"] or ()
+        item.name: _canonical(_CONSTRAINT, item.definition, names) for item in table.constraints
     }
 
 
 def _facts(
-    table: Mapping[str, Any], names: SchemaMap | None, is_there: Callable[[TableName], bool]
+    table: TableDefinition, names: SchemaMap | None, is_there: Callable[[TableName], bool]
 ) -> dict[str, str]:
     """Return every fact of a table by its name, as text."""
-    facts = {"kind": table["kind"], "replica identity": table["identity"]}
-    if table["parents"]:
+    facts: dict[str, str] = {"kind": table.kind, "replica identity": table.replica_identity}
+    if table.parents:
         facts["parents"] = ", ".join(
-            quoted_names(_schema(schema, names), name) for schema, name in table["parents"]
+            quoted_names(_schema(schema, names), name) for schema, name in table.parents
         )
-    if table["partition_key"]:
-        facts["partition key"] = _canonical(_PARTITION_KEY, table["partition_key"], names)
-    if table["bound"]:
-        facts["partition bound"] = _canonical(_BOUND, table["bound"], names)
-    columns = table["columns"] or ()
-    facts["columns"] = ", ".join(column["name"] for column in columns)
-    facts |= {f'column "{column["name"]}"': _column(column, names) for column in columns}
-    for constraint in table["constraints"] or ():
-        if constraint["type"] == _FOREIGN_KEY:
-            schema, name = constraint["references"]
-            if not _is_replicated((schema, name), names, is_there):
-                continue
-        text = _canonical(_CONSTRAINT, constraint["definition"], names)
-        facts[f'constraint "{constraint["name"]}"'] = text
-    for index in table["unique_indexes"] or ():
-        text = _canonical(_STATEMENT, index["definition"], names)
-        is_identity = " (replica identity)" if index["identity"] else ""
-        facts[f'unique index "{index["name"]}"'] = text + is_identity
+    if table.partition_key:
+        facts["partition key"] = _canonical(_PARTITION_KEY, table.partition_key, names)
+    if table.bound:
+        facts["partition bound"] = _canonical(_BOUND, table.bound, names)
+    facts["columns"] = ", ".join(column.name for column in table.columns)
+    facts |= {f'column "{column.name}"': _column(column, names) for column in table.columns}
+    for constraint in table.constraints:
+        other = constraint.references
+        if other is not None and not _is_replicated(other, names, is_there):
+            continue
+        text = _canonical(_CONSTRAINT, constraint.definition, names)
+        facts[f'constraint "{constraint.name}"'] = text
+    for index in table.unique_indexes:
+        text = _canonical(_STATEMENT, index.definition, names)
+        is_identity = " (replica identity)" if index.is_replica_identity else ""
+        facts[f'unique index "{index.name}"'] = text + is_identity
     return facts
 
 
@@ -133,14 +127,14 @@ def _is_replicated(
         return False
 
 
-def _column(column: Mapping[str, Any], names: SchemaMap | None) -> str:
+def _column(column: Column, names: SchemaMap | None) -> str:
     parts: Sequence[str | None] = (
-        _canonical(_TYPE, column["type"], names),
-        _clause("collate", _COLLATION, column["collation"], names),
-        "not null" if column["not_null"] else None,
-        _clause("default", _EXPRESSION, column["default"], names),
-        _clause("generated", _EXPRESSION, column["generated"], names),
-        f"identity {column['identity']}" if column["identity"] else None,
+        _canonical(_TYPE, column.type, names),
+        _clause("collate", _COLLATION, column.collation, names),
+        "not null" if column.is_not_null else None,
+        _clause("default", _EXPRESSION, column.default, names),
+        _clause("generated", _EXPRESSION, column.generated, names),
+        f"identity {column.identity}" if column.identity else None,
     )
     return " ".join(part for part in parts if part)
 

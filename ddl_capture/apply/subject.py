@@ -7,21 +7,28 @@ search path could lead elsewhere, because not everything of the source is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import CapturedEvent
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError
 from pgrepl.syntax.nodes import texts
 from pgrepl.syntax.parse import Tree
+from pgrepl.syntax.statement_kinds import (
+    STATEMENT_KINDS,
+    StatementKind,
+    object_type_of,
+    statement_of,
+)
 
 __all__ = ["Subject", "altered_tables", "qualify", "read_subject"]
 
 _OBJECT = pg_query_pb2.ObjectType
 _ATTACH = pg_query_pb2.AlterTableType.AT_AttachPartition
+_ALTERING = frozenset({"AlterObjectSchemaStmt", "AlterTableStmt", "RenameStmt"})
+_OF_TABLES = frozenset({_OBJECT.OBJECT_TABLE, _OBJECT.OBJECT_TABCONSTRAINT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,7 @@ def _agree(subject: Subject, event: CapturedEvent) -> None:
 
 def _schemas_of(event: CapturedEvent, name: str) -> set[str]:
     touched = {item.schema for item in event.objects if item.name == name and item.schema}
-    return touched | {table["schema"] for table in event.tables if table["name"] == name}
+    return touched | {table.schema for table in event.tables if table.name == name}
 
 
 def _created_schema(event: CapturedEvent) -> str:
@@ -102,19 +109,7 @@ def _name_index(statement: Tree, event: CapturedEvent) -> None:
 def altered_tables(tree: Tree) -> list[tuple[str | None, str]]:
     """Return the tables that must be there for a statement to alter them, by schema and name."""
     kind, statement = statement_of(tree)
-    what = {
-        "AlterObjectSchemaStmt": "object_type",
-        "AlterTableStmt": "objtype",
-        "RenameStmt": "rename_type",
-    }.get(kind)
-    if what is None or getattr(statement, what) not in (
-        _OBJECT.OBJECT_TABLE,
-        _OBJECT.OBJECT_COLUMN,
-        _OBJECT.OBJECT_TABCONSTRAINT,
-    ):
-        return []
-    if kind == "RenameStmt" and statement.relation_type == _OBJECT.OBJECT_VIEW:
-        # One of its columns.
+    if kind not in _ALTERING or object_type_of(kind, statement) not in _OF_TABLES:
         return []
     relations = [statement.relation]
     if kind == "AlterTableStmt":
@@ -129,39 +124,15 @@ def altered_tables(tree: Tree) -> list[tuple[str | None, str]]:
 def read_subject(tree: Tree) -> Subject | None:
     """Return what a statement is about; None where the rules look at it in another way."""
     kind, statement = statement_of(tree)
-    if kind in _RELATIONS:
-        return _of_relation(_RELATIONS[kind](statement))
-    if kind in _NAME_LISTS:
-        return _of_names(getattr(statement, _NAME_LISTS[kind]))
     if kind in ("RenameStmt", "AlterObjectSchemaStmt"):
         return _of_renamed(kind, statement)
-    return None
+    known = STATEMENT_KINDS.get(kind, StatementKind())
+    relation, names = known.relation_in(statement), known.names_in(statement)
+    if relation is not None:
+        return _of_relation(relation)
+    return None if names is None else _of_names(names)
 
 
-_RELATIONS: Mapping[str, Callable[[Tree], Tree]] = {
-    "AlterPolicyStmt": lambda s: s.table,
-    "AlterSeqStmt": lambda s: s.sequence,
-    "AlterTableStmt": lambda s: s.relation,
-    "CompositeTypeStmt": lambda s: s.typevar,
-    "CreatePolicyStmt": lambda s: s.table,
-    "CreateSeqStmt": lambda s: s.sequence,
-    "CreateStmt": lambda s: s.relation,
-    "CreateTableAsStmt": lambda s: s.into.rel,
-    "CreateTrigStmt": lambda s: s.relation,
-    "IndexStmt": lambda s: s.relation,
-    "ViewStmt": lambda s: s.view,
-}
-_NAME_LISTS = {
-    "AlterCollationStmt": "collname",
-    "AlterDomainStmt": "type_name",
-    "AlterEnumStmt": "type_name",
-    "AlterStatsStmt": "defnames",
-    "CreateDomainStmt": "domainname",
-    "CreateEnumStmt": "type_name",
-    "CreateFunctionStmt": "funcname",
-    "CreateRangeStmt": "type_name",
-    "DefineStmt": "defnames",
-}
 _RENAMED_ITSELF = frozenset(
     {
         _OBJECT.OBJECT_FOREIGN_TABLE,

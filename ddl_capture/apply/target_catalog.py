@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.config.naming import TableSelection
 from pgrepl.ddl import CapturedDdl
-from pgrepl.ddl_capture.apply.structure import TableName
+from pgrepl.ddl_capture.definition import TableDefinition, TableName, decode_definition
 from pgrepl.ddl_capture.policy.functions import TargetFunction
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
@@ -114,7 +113,7 @@ def read_outside_dependents(connection: Connection, schemas: Iterable[str]) -> f
 
 def read_definitions(
     connection: Connection, tables: Iterable[TableName]
-) -> dict[TableName, Mapping[str, Any]]:
+) -> dict[TableName, TableDefinition]:
     """Return the structures of tables, those that exist."""
     schemas, names = [], []
     for schema, name in tables:
@@ -129,7 +128,11 @@ def read_definitions(
         " cross join lateral (select k.oid) as r (rel)"
     ).format(SQL(load_query(_PACKAGE, "table_definition")))
     rows = connection.execute(query, (schemas, names)).fetchall()
-    return {(schema, name): value for schema, name, value in rows if value is not None}
+    return {
+        (schema, name): decode_definition(value)
+        for schema, name, value in rows
+        if value is not None
+    }
 
 
 def record_schemas(

@@ -5,9 +5,8 @@ What a statement did to schemas and tables is read from the catalogue before and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from psycopg.sql import SQL, Identifier
 
@@ -15,8 +14,7 @@ from pgrepl.catalog.ownership import hand_over, owns
 from pgrepl.config.model import SourceConfig
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture.apply.parking import check_parked, release_interrupted
-from pgrepl.ddl_capture.apply.qualify import ConfinedMap, make_map, new_target_schema
-from pgrepl.ddl_capture.apply.structure import TableName
+from pgrepl.ddl_capture.apply.qualify import CaptureMap, make_map, new_target_schema
 from pgrepl.ddl_capture.apply.target_catalog import (
     TargetRelation,
     empty,
@@ -31,6 +29,7 @@ from pgrepl.ddl_capture.apply.target_catalog import (
 )
 from pgrepl.ddl_capture.apply.target_session import resolve_schemas, search_path
 from pgrepl.ddl_capture.decode.event import CapturedEvent
+from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.functions import used_sequences
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.failpoint import reach
@@ -55,7 +54,7 @@ class Workspace:
     #: The schemas that are there: source schema to target schema.
     known: dict[str, str] = field(default_factory=dict)
     #: Those, and what others would be called.
-    names: ConfinedMap = field(default_factory=lambda: ConfinedMap({}))
+    names: CaptureMap = field(default_factory=lambda: CaptureMap({}))
     #: Schemas of the source whose name on the target is somebody else's.
     clashes: dict[str, str] = field(default_factory=dict)
     #: Tables of the target that the command made.
@@ -122,7 +121,7 @@ class Workspace:
         release_interrupted(self.connection, row)
         parked = read_parkings(self.connection, row.source_id)
         # Known before it runs, nobody queues up behind the locks that it waits for.
-        touched = {(table["schema"], table["name"]) for table in self.event.tables}
+        touched = {table.key for table in self.event.tables}
         check_parked(parked, {key for key in touched if parked.get(key)})
         definitions = self._definitions(parked)
         old = {target: schema for schema, target in self.known.items()}
@@ -149,15 +148,13 @@ class Workspace:
             hand_over(self.connection, self.known.values(), self.source.owner_role)
         self.made |= {(now.schema, now.name) for oid, now in after.items() if oid not in before}
 
-    def _definitions(
-        self, tables: Iterable[TableName]
-    ) -> dict[TableName, Mapping[str, Any] | None]:
+    def _definitions(self, tables: Iterable[TableName]) -> dict[TableName, TableDefinition | None]:
         """Return the structures of tables of the source on the target; None: it has none."""
         places = {(schema, name): (self.known.get(schema, ""), name) for schema, name in tables}
         found = self.definitions(places.values())
         return {key: found.get(place) for key, place in places.items()}
 
-    def definitions(self, tables: Iterable[TableName]) -> dict[TableName, Mapping[str, Any]]:
+    def definitions(self, tables: Iterable[TableName]) -> dict[TableName, TableDefinition]:
         """Return the structures of tables of the target."""
         return read_definitions(self.connection, tables)
 

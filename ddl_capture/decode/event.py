@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
+from pgrepl.ddl_capture.definition import DefinitionError, TableDefinition, decode_definition
 from pgrepl.errors import SpoolError
 
 __all__ = [
@@ -80,8 +81,8 @@ class CapturedEvent:
     objects: Sequence[TouchedObject]
     dropped: Sequence[DroppedObject]
     rewritten: Rewrite | None
-    #: Structures of tables as ``sql/table_definition.sql`` gives them.
-    tables: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    #: Tables as they are after the command.
+    tables: Sequence[TableDefinition] = field(default_factory=tuple)
 
 
 def decode_event(row: Mapping[str, str | None]) -> CapturedEvent:
@@ -109,11 +110,13 @@ def decode_event(row: Mapping[str, str | None]) -> CapturedEvent:
             objects=[TouchedObject(**item) for item in _load(row.get("objects"), [])],
             dropped=[DroppedObject(**item) for item in _load(row.get("dropped"), [])],
             rewritten=_rewrite(_load(row.get("rewritten"), None)),
-            tables=_load(row.get("tables"), []),
+            tables=[decode_definition(item) for item in _load(row.get("tables"), [])],
         )
     except (KeyError, TypeError, ValueError) as exc:
+        # Others may hold a value of the row.
+        detail = f": {exc}" if isinstance(exc, DefinitionError) else ""
         raise SpoolError(
-            "a row of pgrepl.ddl_log is not what the triggers of this version write",
+            f"a row of pgrepl.ddl_log is not what the triggers of this version write{detail}",
             hint="Renew them on the source with pgrepl ddl install.",
         ) from exc
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.decode.command_tags import command_tag, statement_of
+from pgrepl.ddl_capture.decode.command_tags import command_tag
 from pgrepl.ddl_capture.decode.event import CapturedEvent
 from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse, to_sql
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["UnknownStatementError", "find_statement"]
 

@@ -14,10 +14,10 @@ from typing import Literal
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.syntax.parse import Tree
+from pgrepl.syntax.statement_kinds import statement_of
 
-__all__ = ["CodeKind", "CodePlace", "remove_code"]
+__all__ = ["CodeKind", "CodePlace", "keep", "remove_code"]
 
 CodeKind = Literal[
     "check",
@@ -85,7 +85,7 @@ def _from_create(statement: Tree, is_allowed: Judge) -> bool:
     for node in statement.constraints:
         # Of a typed table, or a partition.
         _from_column(node.column_def, table, is_allowed, fills_rows=False)
-    _keep(statement.table_elts, lambda node: _is_kept(node.constraint, table, is_allowed))
+    keep(statement.table_elts, lambda node: _is_kept(node.constraint, table, is_allowed))
     if statement.HasField("partspec"):
         elements = [node.partition_elem for node in statement.partspec.part_params]
         place = CodePlace(
@@ -107,7 +107,7 @@ def _from_alter(statement: Tree, is_allowed: Judge) -> bool:
         is_attribute = statement.objtype == _OBJECT.OBJECT_TYPE
         if command.subtype in _COMMANDS and not is_attribute:
             _COMMANDS[command.subtype](command, table, is_allowed)
-    _keep(
+    keep(
         statement.cmds,
         lambda node: (
             node.alter_table_cmd.subtype != _AT.AT_AddConstraint
@@ -180,7 +180,7 @@ def _from_column(column: Tree, table: Tree, is_allowed: Judge, *, fills_rows: bo
             )
         )
 
-    _keep(column.constraints, is_kept)
+    keep(column.constraints, is_kept)
 
 
 def _is_kept(constraint: Tree, table: Tree | None, is_allowed: Judge) -> bool:
@@ -237,7 +237,7 @@ def _from_statistics(statement: Tree, is_allowed: Judge) -> bool:
 
 
 def _from_domain(statement: Tree, is_allowed: Judge) -> bool:
-    _keep(
+    keep(
         statement.constraints,
         lambda node: _is_kept_of_domain(
             node.constraint, statement.domainname, statement.type_name, is_allowed
@@ -287,12 +287,12 @@ def _from_range(statement: Tree, is_allowed: Judge) -> bool:
         names = _texts(node.def_elem.arg.type_name.names)
         return is_allowed(CodePlace("range function", None, [], names=[names]))
 
-    _keep(statement.params, is_kept)
+    keep(statement.params, is_kept)
     return True
 
 
 def _from_schema(statement: Tree, is_allowed: Judge) -> bool:
-    _keep(statement.schema_elts, lambda node: remove_code(node, is_allowed))
+    keep(statement.schema_elts, lambda node: remove_code(node, is_allowed))
     return True
 
 
@@ -313,7 +313,8 @@ def _set_null(expression: Tree) -> None:
     expression.a_const.isnull = True
 
 
-def _keep(nodes: Tree, is_kept: Callable[[Tree], bool]) -> None:
+def keep(nodes: Tree, is_kept: Callable[[Tree], bool]) -> None:
+    """Keep some nodes of a list."""
     kept = [node for node in nodes if is_kept(node)]
     if len(kept) != len(nodes):
         copies = [type(node).FromString(node.SerializeToString()) for node in kept]

@@ -7,9 +7,9 @@ not be missed there: each thing for a reason, never by the way.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
+from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.ddl_capture.policy.code_places import CodeKind
 from pgrepl.syntax.parse import quoted_names
 
@@ -34,63 +34,61 @@ class Absent:
         return self.kind, self.name
 
 
-def find_code(table: Mapping[str, Any]) -> Iterator[Absent]:
+def find_code(table: TableDefinition) -> Iterator[Absent]:
     """Yield what of a table may rest on code."""
-    alter = f"alter table {quoted_names(table['schema'], table['name'])}"
-    for column in table["columns"] or ():
-        name = quoted_names(column["name"])
-        if column["generated"] is not None:
-            expression = column["generated"]
+    alter = f"alter table {quoted_names(*table.key)}"
+    for column in table.columns:
+        name = quoted_names(column.name)
+        if column.generated is not None:
+            expression = column.generated
             sql = f"{alter} alter {name} set expression as ({expression})"
-            yield Absent("generated column", column["name"], expression, sql)
-        elif column["default"] is not None:
-            expression = column["default"]
+            yield Absent("generated column", column.name, expression, sql)
+        elif column.default is not None:
+            expression = column.default
             sql = f"{alter} alter {name} set default {expression}"
-            yield Absent("default", column["name"], expression, sql)
-    for constraint in table["constraints"] or ():
-        kind = _CONSTRAINTS.get(constraint["type"])
+            yield Absent("default", column.name, expression, sql)
+    for constraint in table.constraints:
+        kind = _CONSTRAINTS.get(constraint.type)
         if kind is not None:
-            name, definition = constraint["name"], constraint["definition"]
+            name, definition = constraint.name, constraint.definition
             sql = f"{alter} add constraint {quoted_names(name)} {definition}"
             yield Absent(kind, name, definition, sql)
-    keys = {constraint["name"] for constraint in table["constraints"] or ()}
-    for index in table["unique_indexes"] or ():
-        if index["name"] not in keys:
-            yield Absent("index", index["name"], index["definition"], index["definition"])
+    keys = {constraint.name for constraint in table.constraints}
+    for index in table.unique_indexes:
+        if index.name not in keys:
+            yield Absent("index", index.name, index.definition, index.definition)
 
 
-def find_absent(source: Mapping[str, Any], target: Mapping[str, Any]) -> list[Absent]:
+def find_absent(source: TableDefinition, target: TableDefinition) -> list[Absent]:
     """Return what of the source's table may rest on code and is not on the target."""
     there = {item.key for item in find_code(target)}
     return [item for item in find_code(source) if item.key not in there]
 
 
-def without(table: Mapping[str, Any], absent: Collection[tuple[str, str]]) -> Mapping[str, Any]:
+def without(table: TableDefinition, absent: Collection[tuple[str, str]]) -> TableDefinition:
     """Return a table of the source as it is without some of its code."""
     if not absent:
         return table
     columns = []
-    for column in table["columns"] or ():
-        made = dict(column)
-        if ("generated column", made["name"]) in absent:
-            made["generated"] = None
-        if ("default", made["name"]) in absent:
-            made["default"] = None
+    for column in table.columns:
+        made = column
+        if ("generated column", column.name) in absent:
+            made = replace(made, generated=None)
+        if ("default", column.name) in absent:
+            made = replace(made, default=None)
         columns.append(made)
-    indexes = [
-        index for index in table["unique_indexes"] or () if ("index", index["name"]) not in absent
-    ]
+    indexes = [index for index in table.unique_indexes if ("index", index.name) not in absent]
     is_identity_lost = any(
-        index["identity"] for index in table["unique_indexes"] or () if index not in indexes
+        index.is_replica_identity for index in table.unique_indexes if index not in indexes
     )
-    return {
-        **table,
-        "columns": columns,
-        "constraints": [
+    return replace(
+        table,
+        columns=tuple(columns),
+        constraints=tuple(
             item
-            for item in table["constraints"] or ()
-            if (_CONSTRAINTS.get(item["type"]), item["name"]) not in absent
-        ],
-        "unique_indexes": indexes,
-        "identity": "f" if is_identity_lost else table["identity"],
-    }
+            for item in table.constraints
+            if (_CONSTRAINTS.get(item.type), item.name) not in absent
+        ),
+        unique_indexes=tuple(indexes),
+        replica_identity="f" if is_identity_lost else table.replica_identity,
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from postgast import pg_query_pb2
 from psycopg import errors
 
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.syntax.parse import Tree
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["FORGIVEN", "is_forgiving"]
 

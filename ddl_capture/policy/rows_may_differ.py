@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import Rewrite
 from pgrepl.syntax.nodes import texts
 from pgrepl.syntax.parse import Tree
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["reason_to_resync"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from postgast import pg_query_pb2
 
 from pgrepl.config.model import CODE_KINDS
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.syntax.parse import Tree
+from pgrepl.syntax.statement_kinds import object_type_of, statement_of
 
 __all__ = ["Included", "RefusedError", "left_out", "refine"]
 
@@ -138,13 +138,9 @@ _OBJECTS: Mapping[int, str] = {
     _OBJECT.OBJECT_TYPE: "",
     _OBJECT.OBJECT_VIEW: "views",
 }
-_OBJECT_FIELD = {
-    "AlterObjectSchemaStmt": "object_type",
-    "AlterTableStmt": "objtype",
-    "CommentStmt": "objtype",
-    "DropStmt": "remove_type",
-    "RenameStmt": "rename_type",
-}
+_BY_OBJECT = frozenset(
+    {"AlterObjectSchemaStmt", "AlterTableStmt", "CommentStmt", "DropStmt", "RenameStmt"}
+)
 
 _ALTER_APPLIED = frozenset(
     {
@@ -235,8 +231,8 @@ def left_out(tree: Tree, include: Included) -> str | None:
         return _NEVER[kind]
     if kind in _OPTIONAL:
         return include.reason_against(_OPTIONAL[kind])
-    if kind in _OBJECT_FIELD:
-        wanted = _OBJECTS.get(_object_kind(kind, statement))
+    if kind in _BY_OBJECT:
+        wanted = _OBJECTS.get(object_type_of(kind, statement))
         if wanted is None:
             return "objects of this kind are not replicated"
         return include.reason_against(wanted) if wanted else None
@@ -254,13 +250,6 @@ def _others_left_out(kind: str, statement: Tree) -> str | None:
         is_view = statement.objtype == _OBJECT.OBJECT_MATVIEW
         return "materialized views are not replicated" if is_view else None
     raise RefusedError(f"a {kind} is never applied")
-
-
-def _object_kind(kind: str, statement: Tree) -> int:
-    value: int = getattr(statement, _OBJECT_FIELD[kind])
-    if kind == "RenameStmt" and value in (_OBJECT.OBJECT_COLUMN, _OBJECT.OBJECT_ATTRIBUTE):
-        value = statement.relation_type
-    return value
 
 
 def refine(tree: Tree, include: Included) -> str | None:

@@ -7,16 +7,14 @@ again. With ``trust_code`` nothing is looked at here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.apply.structure import TableName
 from pgrepl.ddl_capture.apply.workspace import Workspace
-from pgrepl.ddl_capture.decode.command_tags import statement_of
-from pgrepl.ddl_capture.policy.code_places import CodePlace, remove_code
+from pgrepl.ddl_capture.definition import TableDefinition, TableName
+from pgrepl.ddl_capture.policy.code_places import CodePlace, keep, remove_code
 from pgrepl.ddl_capture.policy.domains import clean_domains
 from pgrepl.ddl_capture.policy.expectation import Absent
 from pgrepl.ddl_capture.policy.judge import Question, ask, ask_view, find_foreign, read_type_default
@@ -27,6 +25,7 @@ from pgrepl.store.skipped_code import SkippedCode, record_skipped
 from pgrepl.syntax.parse import (
     Tree,
     parse,
+    parse_one,
     print_expression,
     print_type,
     quoted_names,
@@ -34,6 +33,7 @@ from pgrepl.syntax.parse import (
     walk,
 )
 from pgrepl.syntax.remap import RemapError, remap
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Screened", "Screening"]
 
@@ -66,7 +66,7 @@ class Screening:
 
     target: Workspace
     #: Structures of the source's tables after the command.
-    tables: Sequence[Mapping[str, Any]]
+    tables: Sequence[TableDefinition]
     #: ``trust_code`` of the source.
     is_trusted: bool = False
     _screened: Screened = field(default_factory=Screened)
@@ -112,12 +112,23 @@ class Screening:
         if not self.is_trusted:
             remove_code(self._screened.rest, lambda _: False)
         self._remove_skipped(tree)
+        self._remove_views(tree)
         self._screened.is_left = (
             self._is_view_kept(tree) and remove_code(tree, self._is_kept) and _has_commands(tree)
         )
         self._screened.is_changed = tree != before
         self._note_implicit_defaults(tree)
         return self._screened
+
+    def _remove_views(self, tree: Tree) -> None:
+        """Judge the views that a CREATE SCHEMA makes like any other."""
+        kind, statement = statement_of(tree)
+        if kind != "CreateSchemaStmt":
+            return
+        for node in statement.schema_elts:
+            if node.HasField("view_stmt") and not node.view_stmt.view.schemaname:
+                node.view_stmt.view.schemaname = statement.schemaname
+        keep(statement.schema_elts, self._is_view_kept)
 
     def _is_view_kept(self, tree: Tree) -> bool:
         kind, statement = statement_of(tree)
@@ -243,7 +254,7 @@ class Screening:
         return (
             _generated(there, place.column) is not None
             and here is not None
-            and any(column["name"] == place.column for column in here["columns"] or ())
+            and here.find_column(place.column) is not None
             and _generated(here, place.column) is None
         )
 
@@ -344,23 +355,23 @@ class Screening:
             return {"value": print_type(place.type_name) if place.type_name else named}
         key = (place.table.schemaname, place.table.relname)
         here = self.target.definitions([key]).get(key)
-        columns = {column["name"]: column["type"] for column in (here or {}).get("columns") or ()}
+        columns = {column.name: column.type for column in (here.columns if here else ())}
         # A conversion sees the columns as they were.
         reported = None if place.kind == "conversion" else self._reported(place.table)
-        for column in (reported or {}).get("columns") or ():
-            (tree,) = parse(f"select null::{column['type']}")
+        for column in reported.columns if reported else ():
+            tree = parse_one(f"select null::{column.type}")
             try:
                 sql = remap(tree, self.target.names).sql
             except RemapError:
                 continue
             (tree,) = parse(sql)
             value = tree.select_stmt.target_list[0].res_target.val
-            columns[column["name"]] = print_type(value.type_cast.type_name)
+            columns[column.name] = print_type(value.type_cast.type_name)
         return columns
 
-    def _reported(self, relation: Tree) -> Mapping[str, Any] | None:
+    def _reported(self, relation: Tree) -> TableDefinition | None:
         key = self._on_source(relation)
-        return next((t for t in self.tables if (t["schema"], t["name"]) == key), None)
+        return next((t for t in self.tables if t.key == key), None)
 
     def _on_source(self, relation: Tree) -> TableName:
         return self._source_schema(relation.schemaname), relation.relname
@@ -375,6 +386,6 @@ def _has_commands(tree: Tree) -> bool:
     return kind != "AlterTableStmt" or len(statement.cmds) > 0
 
 
-def _generated(table: Mapping[str, Any] | None, name: str | None) -> str | None:
-    columns = (table or {}).get("columns") or ()
-    return next((c["generated"] for c in columns if c["name"] == name), None)
+def _generated(table: TableDefinition | None, name: str | None) -> str | None:
+    column = None if table is None else table.find_column(name)
+    return None if column is None else column.generated

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.apply.structure import TableName
-from pgrepl.ddl_capture.decode.command_tags import statement_of
 from pgrepl.ddl_capture.decode.event import DroppedObject
+from pgrepl.ddl_capture.definition import TableName
 from pgrepl.postgres.connect import Connection
 from pgrepl.syntax.parse import Tree
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["forget_dropped", "forget_others", "read_skipped_of", "rename_skipped"]
 

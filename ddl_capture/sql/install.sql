@@ -21,7 +21,8 @@
 create or replace function pgrepl.ddl_context() returns event_trigger language plpgsql as $function$
 begin
     execute 'set local pgrepl.caller = ' operator(pg_catalog.||) pg_catalog.quote_literal(
-        pg_catalog.json_build_array(current_user, pg_catalog.current_schemas(false))::text);
+        pg_catalog.json_build_array(current_user,
+                                    pg_catalog.current_schemas(false))::pg_catalog.text);
 end
 $function$;
 
@@ -172,9 +173,11 @@ begin
         end if;
     end if;
 
-    -- What is temporary for certain is not worth a row before its command.
+    -- What is temporary for certain is not worth a row before its command. Of a SQL function nothing
+    -- is certain: the account of who called whom has no statement, and the message is the caller's.
     if v_kind = 'start' and v_ordinal is null
-       and coalesce(substring(v_context from '^SQL statement "(.*)'), current_query())
+       and (case when v_context is null then current_query()
+                 else substring(v_context from '^SQL statement "(.*)') end)
            ~* '^[[:space:]]*create[[:space:]]+((global|local)[[:space:]]+)?temp(orary)?[[:space:]]'
     then
         return;

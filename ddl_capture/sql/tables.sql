@@ -71,7 +71,7 @@ begin
             pg_catalog.mod(pg_catalog.pg_current_wal_insert_lsn() - '0/0'::pg_lsn,
                            4611686018427387904)::bigint
             + pg_catalog.mod(pg_catalog.pg_current_xact_id()::text::numeric, 8)::bigint;
-        drop index pgrepl.ddl_log_xid;
+        drop index if exists pgrepl.ddl_log_xid;
     end if;
     if exists (select from pg_catalog.pg_class
                 where oid = 'pgrepl.ddl_log'::pg_catalog.regclass and relreplident <> 'f')
@@ -91,11 +91,16 @@ begin
     for v_role in
         select distinct case when a.grantee = 0 then 'public'
                              else pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)) end
-          from pg_catalog.pg_class c
-          cross join lateral pg_catalog.aclexplode(c.relacl) a
-         where c.oid in ('pgrepl.ddl_log'::pg_catalog.regclass,
-                         'pgrepl.capture'::pg_catalog.regclass)
-           and a.grantee <> c.relowner
+          from (select c.relacl, c.relowner
+                  from pg_catalog.pg_class c
+                 where c.oid in ('pgrepl.ddl_log'::pg_catalog.regclass,
+                                 'pgrepl.capture'::pg_catalog.regclass)
+                 union all
+                select n.nspacl, n.nspowner
+                  from pg_catalog.pg_namespace n
+                 where n.nspname = 'pgrepl') o (acl, owner)
+          cross join lateral pg_catalog.aclexplode(o.acl) a
+         where a.grantee <> o.owner
     loop
         execute 'revoke insert, update, delete, truncate, references, trigger on pgrepl.ddl_log'
                 ' from ' || v_role;

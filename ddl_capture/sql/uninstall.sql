@@ -9,4 +9,11 @@ drop function if exists pgrepl.table_definition(oid);
 drop function if exists pgrepl.plain_table_definition(oid);
 drop function if exists pgrepl.switch(boolean);
 drop function if exists pgrepl.prune();
-drop schema if exists pgrepl;
+do $block$
+begin
+    drop schema if exists pgrepl;
+exception
+    when dependent_objects_still_exist then
+        raise notice 'schema "pgrepl" has objects that are not owned by pgrepl, so it stays';
+end
+$block$;

@@ -55,7 +55,7 @@ class SerialTransaction:
         self._settings = settings
         self._part: SpooledPart | None = None
         self._piece = 0
-        self._event: CapturedDdl | None = None
+        self._captured: CapturedDdl | None = None
         self._tables = Tables(connection, source.source_id, batch.first_lsn)
         self.parked: list[Parking] = []
         self.change_counts: dict[TableName, int] = {}
@@ -74,8 +74,8 @@ class SerialTransaction:
                 self._apply()
                 reach("replayer.before_serial_commit")
         except DdlStopped as stopped:
-            if self._event is not None:
-                self._ddl.record_stop(self._connection, self._event, stopped)
+            if self._captured is not None:
+                self._ddl.record_stop(self._connection, self._captured, stopped)
             raise
         reach("replayer.after_serial_commit")
 
@@ -142,7 +142,7 @@ class SerialTransaction:
             return
         transaction = decoder.read_begin(lines.begin)
         row, problem = _read_row(decoder, message)
-        self._event = CapturedDdl(
+        self._captured = CapturedDdl(
             source=self._source,
             commit_lsn=Lsn(transaction.commit_lsn),
             end_lsn=Lsn(transaction.end_lsn),
@@ -151,7 +151,7 @@ class SerialTransaction:
             problem=problem,
             read_rows=self._read_ddl_rows,
         )
-        self._ddl.apply(self._connection, self._event)
+        self._ddl.apply(self._connection, self._captured)
 
     def _read_ddl_rows(self) -> Iterator[Mapping[str, str | None]]:
         source_id, batch = self._source.source_id, self._batch

@@ -16,6 +16,13 @@ session = build_session(SparkConfig(master="local[1]", conf=conf), "test")
 print(json.dumps({key: session.conf.get(key) for key in conf}))
 session.stop()
 """
+TASK_PROGRAM = """
+from pgrepl.config.model import SparkConfig
+from pgrepl.spark.session import build_session
+session = build_session(SparkConfig(master="local[1]"), "test")
+print(session.sparkContext.parallelize([1], 1).map(lambda x: x + 1).collect())
+session.stop()
+"""
 UI_PROGRAM = """
 import json, sys
 from urllib.request import urlopen
@@ -67,3 +74,16 @@ def test_ui_shows_settings_but_no_password_under_whatever_name():
     assert "of no importance" in done.stdout
     assert "spark.some.url" in done.stdout
     assert "s3cr3t" not in done.stdout + done.stderr
+
+
+def test_task_imports_nothing_from_the_folder_where_the_program_was_started(tmp_path):
+    (tmp_path / "socketserver.py").write_text("open('ran', 'w')\nraise SystemExit")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", TASK_PROGRAM],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not (tmp_path / "ran").exists()
+    assert (done.returncode, done.stdout) == (0, "[2]\n"), done.stderr

@@ -318,7 +318,7 @@ def test_received_position_counts_when_nothing_is_left_to_apply(source, target):
     assert found(verify(target, source)) == {("app.history", "missing", ("5",))}
     target.execute(
         "insert into replication.raw_messages select source_id, 3, 0, 0, 'parallel', '0/1', '0/2',"
-        " now(), now(), 1, '{}' from replication.source"
+        " now(), now(), 1, '{}', 2, true, 'wal2json', 'UTF8' from replication.source"
     )
     report = verify(target, source, patience_s=0.2)
     assert (found(report), report.has_differences) == (set(), False)

@@ -164,7 +164,7 @@ class Following:
     def _apply(self, connection: Connection, lines: Sequence[dict[str, Any]]) -> None:
         source = find_source(connection, self.name)
         assert source is not None
-        event = CapturedDdl(
+        captured = CapturedDdl(
             source=source,
             commit_lsn=Lsn.parse(lines[0]["lsn"]),
             end_lsn=Lsn.parse(lines[0]["nextlsn"]),
@@ -176,7 +176,7 @@ class Following:
             for line in lines[1:]
             if (line["schema"], line["table"]) == ("pgrepl", "ddl_log") and line["action"] == "I"
         ]
-        event = replace(event, read_rows=lambda: rows)
+        captured = replace(captured, read_rows=lambda: rows)
         try:
             with connection.transaction():
                 connection.execute("set local session_replication_role = replica")
@@ -190,10 +190,10 @@ class Following:
                     elif line["action"] == "I":
                         places.clear()
                         row = {c["name"]: _text(c["value"]) for c in line["columns"]}
-                        event = replace(event, row=row)
-                        self.applier.apply(connection, event)
+                        captured = replace(captured, row=row)
+                        self.applier.apply(connection, captured)
         except DdlStopped as stopped:
-            self.applier.record_stop(connection, event, stopped)
+            self.applier.record_stop(connection, captured, stopped)
             raise
 
     def _find_place(self, connection: Connection, schema: str, table: str) -> Place | None:

@@ -27,11 +27,11 @@ QUICK = ReplaySettings(backoff_s=0.01, backoff_limit_s=0.05, lock_timeout_s=0.3)
 class NoDdl:
     """Stands where captured DDL would be applied: none is expected."""
 
-    def apply(self, _connection: Connection, event: CapturedDdl) -> None:
-        raise DdlStopped(f"captured DDL at {event.commit_lsn}")
+    def apply(self, _connection: Connection, captured: CapturedDdl) -> None:
+        raise DdlStopped(f"captured DDL at {captured.commit_lsn}")
 
     def record_stop(
-        self, _connection: Connection, _event: CapturedDdl, _stopped: DdlStopped
+        self, _connection: Connection, _captured: CapturedDdl, _stopped: DdlStopped
     ) -> None:
         raise AssertionError("no test lets DDL stop")
 

@@ -80,6 +80,16 @@ expression (text, is_domain) as (
       left join pg_catalog.pg_rewrite w
              on r.classid = 'pg_catalog.pg_rewrite'::regclass and w.oid = r.objid
 ),
+-- What a query reads and is not the source's: the catalogue shows what its reader may not see, with
+-- the privileges of the view's owner.
+other_relation (name) as (
+    select c.relname::text
+      from expression e
+     cross join lateral pg_catalog.regexp_matches(e.text, ':relid (\d+)', 'g') m
+      join pg_catalog.pg_class c on c.oid = m[1]::oid
+      join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+     where c.oid <> %(probe)s::oid and n.nspname <> all (%(own_schemas)s::text[])
+),
 called (oid, is_domain) as (
     select f.id, e.is_domain
       from expression e
@@ -100,6 +110,9 @@ called (oid, is_domain) as (
 select kind, name, false as is_built_in, false as is_member, false as is_conversion,
        true as is_foreign, false as is_domain
   from foreign_code
+ union
+select 'relation', name, false, false, false, true, false
+  from other_relation
  union
 select 'function', p.proname::text, p.oid < 16384,
        exists (select from pg_catalog.pg_depend d

@@ -400,3 +400,73 @@ def test_rows_of_every_type_arrive_without_code(source, target):
         ("generated column", "more of shop.everything"),
         ("index", "everything_expression of shop.everything"),
     }
+
+
+def test_views_show_nothing_but_the_sources_own(source, target):
+    source.execute(
+        """
+        create schema app;
+        create table app.t (id integer primary key, doc xml);
+        create materialized view app.hashes as select rolname, rolpassword from pg_authid;
+        create materialized view app.rows_of_others as select stavalues1::text from pg_statistic;
+        create view app.busy as select query from pg_stat_activity;
+        create view app.known as select table_name::text from information_schema.tables;
+        create view app.hidden as select id from app.t where id in
+            (select oid::integer from pg_class);
+        create view app.rows_of_xml as select x.name from
+            xmltable('/a' passing '<a/>' columns name text path '@name') x;
+        create view app.fine as select id from app.t;
+        create view app.finer as select id from app.fine join app.t using (id);
+        """
+    )
+    report = copy(target, source, jobs=1, with_views=True)
+    assert named(report) == {
+        ("materialized view", "app.hashes"),
+        ("materialized view", "app.rows_of_others"),
+        ("view", "app.busy"),
+        ("view", "app.known"),
+        ("view", "app.hidden"),
+        # The grammar cannot print it.
+        ("view", "app.rows_of_xml"),
+    }
+    assert 'it reads "pg_authid", which is not the source\'s' in {
+        item.reason for item in report.left_out
+    }
+    assert target.rows(
+        "select relname::text from pg_class where relkind in ('v', 'm')"
+        f" and relnamespace = '{source.name}_app'::regnamespace order by 1"
+    ) == [("fine",), ("finer",)]
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "0) inherits (victim_app.t); /*",
+        "0, foreign key (id) references victim_app.t); /*",
+        "0, like victim_app.t including all); /*",
+        "0, more victim_app.t); /*",
+    ],
+)
+def test_catalogue_that_lies_leads_to_no_schema_of_others(source, target, lie):
+    # Of columns: a superuser replaces what pg_dump asks, and what it prints is another table.
+    target.execute(VICTIM, "create table victim_app.t (id integer primary key)")
+    source.execute(
+        "create schema app",
+        "create table app.a (id integer default 1)",
+        "create table app.b (id integer default 2)",
+        "create or replace function pg_catalog.pg_get_expr(pg_node_tree, oid) returns text"
+        " language sql as $$ select case $2::regclass::text"
+        f" when 'app.a' then '{lie}'"
+        " when 'app.b' then '*/ create table app.b (id integer default 0'"
+        " else pg_get_expr($1, $2, false) end $$",
+    )
+    with pytest.raises(SourceError, match="victim_app"):
+        copy(target, source, jobs=1)
+    assert (
+        target.value(
+            "select count(*) from pg_depend where refobjid = 'victim_app.t'::regclass"
+            " and classid = 'pg_class'::regclass and deptype = 'n'"
+        )
+        == 0
+    )
+    assert not has_slot(source)

@@ -32,6 +32,17 @@ def test_several_run_at_once_in_processes_of_their_own(tmp_path):
         workers.stop()
 
 
+def test_module_in_the_current_folder_is_not_imported(tmp_path, monkeypatch):
+    (tmp_path / "pickle.py").write_text("open('ran', 'w')\nraise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    workers = start_workers(len, LOCAL, "test", 1)
+    try:
+        assert workers.run(["abc"]) == [3]
+    finally:
+        workers.stop()
+    assert not (tmp_path / "ran").exists()
+
+
 def test_worker_that_dies_is_an_error_in_its_place():
     workers = start_workers(os._exit, LOCAL, "test", 1)
     try:

@@ -157,6 +157,18 @@ def test_no_op_and_temporary_objects_leave_nothing(captured):
     assert [tag for _, tag in log(captured)] == ["CREATE TABLE", "CREATE MATERIALIZED VIEW"]
 
 
+def test_table_that_a_function_makes_while_a_temporary_one_is_made_has_its_start(captured):
+    captured.execute(
+        "create function make() returns int language sql"
+        " as 'create table kept as select 1 as id; select 1'"
+    )
+    captured.execute("create temp table x as select make()")
+    assert [row for row in log(captured) if row[1] == "CREATE TABLE AS"] == [
+        ("start", "CREATE TABLE AS"),
+        ("end", "CREATE TABLE AS"),
+    ]
+
+
 def test_what_the_script_of_an_extension_does_stands_between_its_start_and_its_end(captured):
     captured.execute(
         "create extension if not exists plpgsql; create extension hstore; create table t (id int)",

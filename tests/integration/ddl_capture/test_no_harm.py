@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from pgrepl.ddl_capture import install
+from pgrepl.ddl_capture import install, uninstall
+from pgrepl.errors import SourceError
 from tests.integration.ddl_capture.test_capture import config_of, log
 from tests.support.database import Database
 
@@ -167,6 +168,55 @@ def test_privileges_by_default_let_nobody_in(source, user):
         f"alter default privileges revoke all on tables from {user}",
         f"alter default privileges revoke all on schemas from {user}",
     )
+
+
+@pytest.mark.parametrize(
+    "prepared",
+    [
+        "create schema pgrepl",
+        "create schema pgrepl; create table pgrepl.ddl_log (id int)",
+        (
+            "create schema pgrepl;"
+            " create table pgrepl.capture (horizon xid8, complete_lsn pg_lsn);"
+            " insert into pgrepl.capture values ('1', '0/1');"
+            " create function pgrepl.steal() returns trigger language plpgsql as $$"
+            " begin execute format('alter role %I superuser', '{user}'); return new; end $$;"
+            " create trigger steal before update on pgrepl.capture"
+            " for each row execute function pgrepl.steal()"
+        ),
+    ],
+)
+def test_schema_that_a_user_prepared_is_refused(source, user, prepared):
+    with source.connect(user=user) as session:
+        session.execute(prepared.replace("{user}", user).encode())
+    with pytest.raises(SourceError, match='belongs to role "') as caught:
+        install(config_of(source))
+    assert "Rename or drop it" in (caught.value.hint or "")
+    assert source.value("select count(*) from pg_event_trigger") == 0
+    uninstall(config_of(source))
+    assert not source.value(f"select rolsuper from pg_roles where rolname = '{user}'")
+
+
+def test_function_that_a_user_prepared_is_refused(source, user):
+    source.execute("create schema pgrepl", f"grant create, usage on schema pgrepl to {user}")
+    with source.connect(user=user) as session:
+        session.execute(
+            "create function pgrepl.ddl_context() returns event_trigger language plpgsql"
+            " as 'begin end'"
+        )
+    with pytest.raises(SourceError, match=r"ddl_context.* belongs to role"):
+        install(config_of(source))
+    source.execute("drop function pgrepl.ddl_context()")
+    install(config_of(source))
+    assert not source.value(f"select has_schema_privilege('{user}', 'pgrepl', 'create')")
+
+
+def test_type_of_the_users_own_that_is_called_text_does_not_disturb(captured, user):
+    with captured.connect(user=user) as session:
+        session.execute("create type mine.text as enum ('a')")
+        session.execute("set search_path = mine, pg_catalog")
+        session.execute("create table t (id int)")
+    assert log(captured, "tag, invoker")[-1] == ("CREATE TABLE", user)
 
 
 def test_owner_of_the_capture_may_change(captured):

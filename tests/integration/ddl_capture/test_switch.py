@@ -94,6 +94,22 @@ def test_capture_that_cannot_note_it_can_be_switched_off(source):
     source.execute("create table t (id int)")
 
 
+def test_damaged_capture_is_switched_off_by_what_is_printed(source, pgrepl):
+    source.execute(pgrepl("install", "--sql"))
+    source.execute("drop event trigger pgrepl_ddl_command_start_0")
+    source.execute(pgrepl("disable", "--sql"))
+    assert source.value("select bool_and(evtenabled = 'D') from pg_event_trigger")
+
+
+def test_what_others_have_in_the_schema_stays(source):
+    config = config_of(source)
+    install(config)
+    source.execute("create table pgrepl.notes (id int)")
+    uninstall(config)
+    assert source.rows("select relname from pg_class where relnamespace = 'pgrepl'::regnamespace"
+                       " and relkind = 'r'") == [("notes",)]  # fmt: skip
+
+
 def test_triggers_that_somebody_disabled_by_hand_are_noticed(source):
     config = config_of(source)
     first = install(config)

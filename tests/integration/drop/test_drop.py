@@ -24,8 +24,8 @@ from tests.support.waiting import wait_until
 CAPTURE = (
     "create schema pgrepl",
     "create table pgrepl.ddl_log (id int)",
-    "create function pgrepl.log() returns event_trigger language plpgsql as 'begin end'",
-    "create event trigger pgrepl_end on ddl_command_end execute function pgrepl.log()",
+    "create function pgrepl.ddl_capture() returns event_trigger language plpgsql as 'begin end'",
+    "create event trigger pgrepl_end on ddl_command_end execute function pgrepl.ddl_capture()",
     "create event trigger mine on ddl_command_end execute function pgrepl_not()",
 )
 NOT_OURS = "create function pgrepl_not() returns event_trigger language plpgsql as 'begin end'"
@@ -49,7 +49,8 @@ def make_streaming(source: Database, target: Database, *, with_capture: bool = T
         f"update replication.source set state = 'streaming', consistent_point = '{point}'"
         f" where source_id = {source_id}",
         "insert into replication.raw_messages values"
-        f" ({source_id}, 1, 0, 0, 'parallel', '0/1', '0/2', now(), now(), 1, '{{}}')",
+        f" ({source_id}, 1, 0, 0, 'parallel', '0/1', '0/2', now(), now(), 1, '{{}}',"
+        " 2, true, 'wal2json', 'UTF8')",
         f"insert into replication.receive_progress values ({source_id}, 1, '0/2')",
         f"insert into replication.shard_progress values ({source_id}, 0, 1, 0, '0/1')",
         f"insert into replication.binding values ({source_id}, now(), '0/1')",
@@ -136,6 +137,35 @@ def test_everything_goes_but_the_copies_and_a_second_run_finds_nothing(source, t
     assert target.value(f"select count(*) from {source.name}_app.t") == 0
     again, report = drop_by_program(tmp_path, target.dsn(), source)
     assert (again.returncode, report["removed"], report["kept"]) == (0, [], [])
+
+
+@pytest.mark.parametrize("with_capture", [True, False])
+def test_what_others_have_in_a_schema_of_that_name_stays(source, target, with_capture):
+    make_streaming(source, target, with_capture=with_capture)
+    source.execute(
+        "create schema if not exists pgrepl",
+        "create table pgrepl.theirs (id int)",
+        "create event trigger pgrepl_watch on sql_drop execute function pgrepl_not()",
+    )
+    config = make_config(target, source)
+    report = drop_source(config, config.sources[source.name])
+    assert report.errors == []
+    assert source.value("select count(*) from pgrepl.theirs") == 0
+    assert source.value("select to_regclass('pgrepl.ddl_log') is null")
+    assert {"pgrepl", "pgrepl_watch"} <= set(capture_of(source))
+    assert "pgrepl_end" not in capture_of(source)
+
+
+def test_view_of_others_on_the_log_is_not_taken_along(source, target, tmp_path):
+    make_streaming(source, target)
+    source.execute("create view mine as select * from pgrepl.ddl_log")
+    done, _ = drop_by_program(tmp_path, target.dsn(), source, "--yes")
+    assert done.returncode == 20
+    assert "cannot drop table pgrepl.ddl_log because other objects depend on it" in done.stderr
+    assert source.value("select count(*) from mine") == 0
+    source.execute("drop view mine")
+    done, _ = drop_by_program(tmp_path, target.dsn(), source, "--yes")
+    assert (done.returncode, capture_of(source)) == (0, ["mine"])
 
 
 def test_copies_go_when_asked_for(source, target):
@@ -264,6 +294,20 @@ def test_copies_that_others_built_on_stop_it_before_anything_is_gone(source, tar
     assert slot_of(source) in origins(target)
 
 
+def test_table_of_others_beside_the_copies_stops_it_before_anything_is_gone(source, target):
+    make_streaming(source, target)
+    target.execute(f"create table {source.name}_app.notes (id int)")
+    config = make_config(target, source)
+    before = remaining(target, source.name)
+    with pytest.raises(TargetError, match=r"not replicated: \w+_app\.notes"):
+        drop_source(config, config.sources[source.name], with_data=True)
+    assert remaining(target, source.name) == before
+    assert slot_of(source) in origins(target)
+    assert has_slot(source)
+    drop_source(config, config.sources[source.name])
+    assert target.value(f"select count(*) from {source.name}_app.notes") == 0
+
+
 def test_schema_that_others_built_on_stays(source, target):
     make_streaming(source, target)
     target.execute("create view mine as select * from replication.progress")
@@ -290,7 +334,7 @@ def test_killed_in_the_middle_the_next_run_finishes(source, target, tmp_path, pl
         (problem,) = shown["sources"][0]["problems"]
         assert (problem["kind"], problem["hint"]) == (
             "drop-failed",
-            f"Run pgrepl drop {source.name} again.",
+            f"Run it again: pgrepl drop {source.name}",
         )
     done = run_pgrepl(*command)
     assert done.returncode == 0, done.stderr

@@ -177,7 +177,8 @@ def test_parked_table_is_a_problem_with_its_changes(streaming):
         " (source_id, schema_name, table_name, sqlstate, reason) values"
         f" ({streaming.source_id}, 'public', 't', '23505', 'unique_violation')",
         "insert into replication.parked_message select source_id, schema_name, table_name, 1, n, 0,"
-        " '0/1', '0/2', now(), 21, '{}' from replication.parked_table, generate_series(1, 2) n",
+        " '0/1', '0/2', now(), 21, '{}', 'wal2json', 'UTF8'"
+        " from replication.parked_table, generate_series(1, 2) n",
     )
     found = look(streaming)
     (problem,) = found.problems

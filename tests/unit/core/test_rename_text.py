@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.syntax.parse import SqlSyntaxError, parse, to_sql
+from pgrepl.syntax.parse import SqlSyntaxError, StatementTexts, parse, to_sql
 from pgrepl.syntax.remap import SchemaMap, remap
 
 NAMES = SchemaMap(
@@ -15,7 +15,7 @@ NAMES = SchemaMap(
 
 def renamed(sql: str) -> str:
     (statement,) = parse(sql)
-    return remap(statement, NAMES, sql).sql
+    return remap(statement, NAMES, StatementTexts(sql)).sql
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,10 @@ def test_what_cannot_be_proven_is_printed(sql):
     assert renamed(sql) == remap(statement, NAMES).sql
 
 
-def test_text_of_another_statement_is_not_used():
-    (statement,) = parse("DROP TABLE shop.t")
-    assert remap(statement, NAMES, "DROP TABLE shop.u").sql == "DROP TABLE db_shop.t"
+def test_statement_that_was_changed_is_printed():
+    script = "/* one */ DROP TABLE shop.t; DROP TABLE shop.u"
+    texts = StatementTexts(script)
+    first, second = parse(script)
+    second.drop_stmt.missing_ok = True
+    assert remap(first, NAMES, texts).sql == 'DROP TABLE "db_shop".t'
+    assert remap(second, NAMES, texts).sql == "DROP TABLE IF EXISTS db_shop.u"

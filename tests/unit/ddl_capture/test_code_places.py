@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl.ddl_capture.definition import Column, Constraint, Index, TableDefinition
 from pgrepl.ddl_capture.policy.code_places import CodePlace, remove_code
 from pgrepl.ddl_capture.policy.expectation import find_absent, find_code, without
 from pgrepl.syntax.parse import parse, to_sql
@@ -84,31 +85,30 @@ def test_allowed_code_stays():
     assert to_sql(tree) == before
 
 
-SOURCE = {
-    "schema": "app",
-    "name": "t",
-    "identity": "i",
-    "columns": [
-        {"name": "a", "default": "f()", "generated": None},
-        {"name": "b", "default": None, "generated": "f(a)"},
-    ],
-    "constraints": [
-        {"name": "c", "type": "c", "definition": "CHECK (f(a))"},
-        {"name": "p", "type": "p", "definition": "PRIMARY KEY (a)"},
-    ],
-    "unique_indexes": [
-        {
-            "name": "p",
-            "definition": "CREATE UNIQUE INDEX p ON app.t USING btree (a)",
-            "identity": 0,
-        },
-        {
-            "name": "i",
-            "definition": "CREATE UNIQUE INDEX i ON app.t USING btree (b)",
-            "identity": 1,
-        },
-    ],
-}
+SOURCE = TableDefinition(
+    schema="app",
+    name="t",
+    kind="r",
+    persistence="p",
+    replica_identity="i",
+    is_extension_member=False,
+    partition_key=None,
+    bound=None,
+    root=("app", "t"),
+    parents=(),
+    columns=(
+        Column("a", "integer", False, "f()", None, "", None),
+        Column("b", "integer", False, None, "f(a)", "", None),
+    ),
+    constraints=(
+        Constraint("c", "c", "CHECK (f(a))", None),
+        Constraint("p", "p", "PRIMARY KEY (a)", None),
+    ),
+    unique_indexes=(
+        Index("p", "CREATE UNIQUE INDEX p ON app.t USING btree (a)", False),
+        Index("i", "CREATE UNIQUE INDEX i ON app.t USING btree (b)", True),
+    ),
+)
 
 
 def test_what_is_absent_is_expected_to_be():
@@ -119,6 +119,6 @@ def test_what_is_absent_is_expected_to_be():
     bare = without(SOURCE, keys)
     assert {item.key for item in find_absent(SOURCE, bare)} == keys
     assert list(find_code(bare)) == []
-    assert bare["identity"] == "f"
-    assert [item["name"] for item in bare["constraints"]] == ["p"]
+    assert bare.replica_identity == "f"
+    assert [item.name for item in bare.constraints] == ["p"]
     assert without(SOURCE, set()) is SOURCE

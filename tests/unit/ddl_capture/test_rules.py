@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.config.model import CODE_KINDS
-from pgrepl.ddl_capture.apply.qualify import ConfinedMap
+from pgrepl.ddl_capture.apply.qualify import CaptureMap
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, refine
 from pgrepl.syntax.parse import parse, to_sql
 from pgrepl.syntax.remap import RemapError, remap
@@ -135,7 +135,7 @@ def test_kind_is_applied_when_it_is_included(kind, sql):
     assert is_left_out == (kind in CODE_KINDS)
 
 
-NAMES = ConfinedMap({"app": "t_app"}, {("public", "citext"): "ext"})
+NAMES = CaptureMap({"app": "t_app"}, {("public", "citext"): "ext"})
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from pgrepl.ddl_capture.apply.qualify import ConfinedMap
+from pgrepl.ddl_capture.apply.qualify import CaptureMap
 from pgrepl.ddl_capture.apply.structure import compare_tables
+from pgrepl.ddl_capture.definition import TableDefinition, decode_definition
 
-NAMES = ConfinedMap({"app": "t_app"})
+NAMES = CaptureMap({"app": "t_app"})
 
 
 def column(name: str, **facts: Any) -> dict[str, Any]:
@@ -25,23 +26,26 @@ def column(name: str, **facts: Any) -> dict[str, Any]:
     }
 
 
-def table(schema: str = "app", **facts: Any) -> dict[str, Any]:
-    return {
+def table(schema: str = "app", **facts: Any) -> TableDefinition:
+    definition = {
         "schema": schema,
         "name": "a",
         "kind": "r",
+        "persistence": "p",
         "identity": "d",
-        "parents": None,
+        "extension": False,
         "partition_key": None,
         "bound": None,
+        "root": [schema, "a"],
+        "parents": None,
         "columns": [column("id")],
         "constraints": None,
         "unique_indexes": None,
-        **facts,
     }
+    return decode_definition(definition | facts)
 
 
-def compared(source: dict[str, Any], target: dict[str, Any], there=frozenset()) -> list[str]:
+def compared(source: TableDefinition, target: TableDefinition, there=frozenset()) -> list[str]:
     differences = compare_tables(source, target, NAMES, there.__contains__)
     return [difference.what for difference in differences]
 

@@ -1,0 +1,40 @@
+"""Statements of a dump that cannot be printed again, or that come in an order of their own."""
+
+from __future__ import annotations
+
+from tests.support.copying import copy
+
+
+def test_type_that_cannot_be_printed_is_copied(source, target):
+    source.execute(
+        'create type span as range (subtype = text, collation = "C")',
+        "create table t (id int primary key, s span)",
+        "insert into t values (1, '[a,b)')",
+    )
+    copy(target, source)
+    schema = f"{source.name}_public"
+    assert target.rows(f"select id, s::text from {schema}.t") == [(1, "[a,b)")]
+    assert target.value(
+        "select l.collname::text from pg_range r join pg_collation l on l.oid = r.rngcollation"
+        f" where r.rngtypid = '{schema}.span'::regtype"
+    ) == "C"  # fmt: skip
+
+
+def test_comments_on_foreign_keys_follow_them(source, target):
+    source.execute(
+        "create table one (id int primary key)",
+        "create table two (id int constraint plain references one)",
+        "create table three (id int constraint late references one) partition by list (id)",
+        "create table three_1 partition of three default",
+        "insert into one values (1)",
+        "insert into two values (1)",
+        "insert into three values (1)",
+        "comment on constraint plain on two is 'of two'",
+        "comment on constraint late on three is 'of three'",
+    )
+    copy(target, source)
+    comments = target.rows(
+        "select conname::text, obj_description(oid, 'pg_constraint'), convalidated"
+        " from pg_constraint where conname in ('plain', 'late') and conparentid = 0 order by 1"
+    )
+    assert comments == [("late", "of three", True), ("plain", "of two", True)]
