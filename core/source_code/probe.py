@@ -128,7 +128,7 @@ class CodeJudge:
         """Judge names."""
         names = list(given)
         rows = self._connection.execute(
-            load_query("pgrepl.source_code.policy", "code_names"),
+            load_query("pgrepl.source_code", "code_names"),
             {
                 "kinds": [name.kind for name in names],
                 "schemas": [name.schema for name in names],
@@ -173,7 +173,7 @@ class CodeJudge:
                 (name,),
             ).fetchall()
             found = cursor.execute(
-                load_query("pgrepl.source_code.policy", "code_reached"),
+                load_query("pgrepl.source_code", "code_reached"),
                 {"probe": oid, "own_schemas": self._own_schemas},
             ).fetchall()
         return judge_called(found, is_harmless_enough=is_harmless_enough)

@@ -45,7 +45,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     "name",
     [
         pytest.param("cli/config.py", id="a command that is imported at the start"),
-        pytest.param("config_file.py", id="a module that is imported when it is needed"),
+        pytest.param("config/file.py", id="a module that is imported when it is needed"),
         pytest.param("doctor", id="a folder"),
     ],
 )

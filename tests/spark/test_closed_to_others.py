@@ -24,7 +24,7 @@ PROGRAM = """
 import json, os, sys
 from pathlib import Path
 from pgrepl.config.model import SparkConfig
-from pgrepl.replayer.job import DAEMON
+from pgrepl.replayer.spark_job import DAEMON
 from pgrepl.spark.session import build_session
 
 folder = Path(sys.argv[2])

@@ -67,6 +67,8 @@ class Terminal:
             file=self._out, force_terminal=True, width=columns, get_time=clock, _environ={}
         )
         self.bars = make_bars(self._console)
+        # Drawn when a test asks for it, and not by a thread at some moment in between.
+        self.bars.live.auto_refresh = False
 
     def lines(self) -> list[str]:
         """Return the bars as they are now."""
