@@ -24,7 +24,7 @@ from pgrepl.spark.session import build_session
 def look(_):
     import os, pgrepl, pgrepl.basebackup.rows.task
     from pgrepl.postgres.queries import load_query
-    query = load_query("pgrepl.basebackup", "copy_progress")
+    query = load_query("pgrepl.store", "copy_progress")
     return os.getpid(), pgrepl.__file__, query
 
 session = build_session(SparkConfig(**json.load(sys.stdin)), "test")
