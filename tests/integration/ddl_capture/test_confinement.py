@@ -285,7 +285,8 @@ def test_ordinary_user_cannot_pass_a_statement_off_as_one_that_ran(follow, ordin
     # The second statement fails, but stands in the message of the first; the count is the user's.
     message = (
         "select set_config('pgrepl.count', extract(epoch from statement_timestamp())::text || ' '"
-        " || md5(current_query()) || '=1 ', false); alter table app.mine add x int; commit;"
+        " || lpad(to_hex(hashtextextended(current_query(), 0)), 16, '0') || '=1 ', false);"
+        " alter table app.mine add x int; commit;"
         " alter table safe.victim drop column keep"
     )
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
