@@ -125,7 +125,7 @@ def unreadable(what: str) -> SpoolError:
     """Return the error for a payload that is not what the receiver wrote."""
     return SpoolError(
         f"the spool is corrupted: {what}",
-        hint="Nothing of it was applied. Did somebody write into replication.raw_messages?",
+        hint="Nothing of it was applied. Did another program write into replication.raw_messages?",
     )
 
 

@@ -61,7 +61,7 @@ class ChangesByTable(Protocol):
         """Tables whose changes are not applied."""
 
     def take_payload(self, payload: bytes, change_count: int, bucket: int) -> None:
-        """Take a payload with so many changes.
+        """Take a payload and the number of its changes.
 
         Raises
         ------

@@ -37,7 +37,7 @@ _PINNED = {
     "lc_monetary": "C",
     "search_path": "pg_catalog",
     "client_min_messages": "warning",
-    # Reading under another default could have somebody else's transaction cancelled.
+    # Reading under another default could have the transaction of another session cancelled.
     "default_transaction_isolation": r"read\ committed",
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",

@@ -139,7 +139,7 @@ def add_left_out(connection: Connection, source_id: int, items: Iterable[LeftOut
 
 
 def leave_out_steps(connection: Connection, source_id: int) -> None:
-    """Name the steps that were not done as left out: somebody may do them after replay."""
+    """Name the steps that were not done as skipped: they can be done after replay."""
     connection.execute(
         "insert into replication.left_out (source_id, kind, name, reason)"
         " select source_id, 'validity', schema_name || '.' || table_name,"
@@ -243,7 +243,7 @@ def clear_work(connection: Connection, source_id: int) -> None:
 
 
 def remove_plan(connection: Connection, source_id: int) -> None:
-    """Forget the steps and what was left out, because what was made is dropped."""
+    """Forget the steps and what was skipped, because what was made is dropped."""
     connection.execute("delete from replication.copy_step where source_id = %s", (source_id,))
     connection.execute("delete from replication.left_out where source_id = %s", (source_id,))
 

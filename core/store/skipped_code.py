@@ -34,7 +34,7 @@ class SkippedCode:
 
 
 def record_skipped(connection: Connection, source_id: int, items: Iterable[SkippedCode]) -> None:
-    """Write down what was not made; what was there of the same name is written anew."""
+    """Write down what was not made; what was there of the same name is replaced."""
     with connection.cursor() as cursor:
         cursor.executemany(
             "insert into replication.skipped_code"

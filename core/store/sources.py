@@ -88,7 +88,7 @@ def add_source(
 
 
 def set_creating(connection: Connection, source_id: int) -> None:
-    """Forget the slot: what there is of the source is to be made anew."""
+    """Forget the slot: the copy of the source starts over."""
     connection.execute(
         "update replication.source set state = 'creating', consistent_point = null"
         " where source_id = %s",

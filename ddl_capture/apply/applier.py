@@ -51,7 +51,7 @@ class Applier:
     """Applies captured DDL: a ``pgrepl.ddl.DdlApplier``.
 
     Between two calls it remembers only what the triggers report before a command's end, in the same
-    transaction: what it dropped and wrote anew, and that an extension's script runs.
+    transaction: what it dropped and rewrote, and that an extension's script runs.
     """
 
     def __init__(self, config: Config) -> None:

@@ -50,7 +50,7 @@ class Application:
     #: Kinds of objects besides tables that are to be applied.
     include: Included
     event: CapturedEvent
-    #: What the command dropped and wrote anew, from the events before its end.
+    #: What the command dropped and rewrote, from the events before its end.
     dropped: Sequence[DroppedObject]
     rewrites: Sequence[Rewrite]
     #: Structures of tables after it.

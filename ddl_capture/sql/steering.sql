@@ -27,7 +27,7 @@ end
 $function$;
 
 -- Remove rows that nobody needs any more: they are read from the WAL. Not part of the triggers,
--- where somebody else's transaction would be cancelled because of it.
+-- where the transaction of another session would be cancelled because of it.
 create or replace function pgrepl.prune() returns bigint language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $function$
 declare

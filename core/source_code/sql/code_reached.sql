@@ -1,5 +1,5 @@
 -- What a table or view that was made to try an expression rests on, however far away, as PostgreSQL
--- itself wrote it down; of it what is code of somebody, neither PostgreSQL's own nor an extension's.
+-- itself wrote it down; of it what is code, neither PostgreSQL's own nor an extension's.
 -- And the functions in its stored expressions that are not immutable, with those of the checks of
 -- domains that it reaches.
 with recursive
@@ -64,7 +64,7 @@ foreign_code (kind, name) as (
                           'pg_catalog.pg_ts_parser'::regclass,
                           'pg_catalog.pg_ts_template'::regclass)
             or t.typtype = 'b' and not (t.typelem <> 0 and t.typcategory = 'A')
-            -- a sequence of somebody else
+            -- a sequence not owned by the source
             or c.relkind = 'S' and n.nspname <> all (%(own_schemas)s::text[]))
 ),
 expression (text, is_domain) as (
