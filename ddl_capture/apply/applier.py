@@ -48,7 +48,7 @@ _EXTENSION = frozenset({"CREATE EXTENSION", "ALTER EXTENSION"})
 
 
 class Applier:
-    """Applies captured DDL: a ``pgrepl.ddl.DdlApplier``.
+    """Applies captured DDL.
 
     Between two calls it remembers only what the triggers report before a command's end, in the same
     transaction: what it dropped and rewrote, and that an extension's script runs.
@@ -65,12 +65,13 @@ class Applier:
         self._script_depth = 0
 
     def apply(self, connection: Connection, captured: CapturedDdl) -> None:
-        """Apply one event inside the caller's open transaction.
+        """Apply one event inside the caller's open transaction, DML of its transaction around it.
 
         Raises
         ------
         DdlStopped
-            when it cannot be applied, or its outcome differs from the source.
+            when it cannot be applied, or its outcome differs from the source. The caller rolls
+            back the whole transaction.
         TargetUnavailable
             when it could not be applied now and may be later: a lock was not to be had.
 
