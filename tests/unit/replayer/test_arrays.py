@@ -41,7 +41,8 @@ def parse_array(text):
     """Read the text of an array as PostgreSQL does."""
     assert text[:1] + text[-1:] == b"{}"
     body = text[1:-1].decode()
-    values, at = [], 0
+    values: list[str | None] = []
+    at = 0
     while at < len(body):
         if body[at] != '"':
             end = body.find(",", at)
