@@ -74,7 +74,7 @@ class BucketMessages:
             return
         start, lines = self._find(begin), self.lines
         before, after = _split(self._heads, start)
-        other._extend(begin, lines[start + 1 :], _latest(before), after, start + 1)  # noqa: SLF001
+        other._extend(begin, lines[start + 1 :], _latest(before), after, start + 1)
         self._set(lines[:start], self.begin_count - 1, None, before)
 
     def _open(self, begin: bytes) -> None:

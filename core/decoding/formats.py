@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from pgrepl.decoding.payload import PayloadDecoder
-from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.decoding.pgoutput import PgoutputPayload, PgoutputStream
+from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.decoding.wal2json import Wal2JsonPayload, Wal2JsonStream
 from pgrepl.errors import SpoolError
 

@@ -98,9 +98,7 @@ class Assembler:
         """Whether everything before ``received`` has left, and nothing after it."""
         return self._buffer.is_settled
 
-    def take(
-        self, frames: Iterable[memoryview], framing: Framing = XLOG_DATA_FRAMING
-    ) -> bool:
+    def take(self, frames: Iterable[memoryview], framing: Framing = XLOG_DATA_FRAMING) -> bool:
         """Take messages; true when there are batches to fetch or the end is reached."""
         # The hot path: what a plain change needs is at hand without a call.
         decoder, buffer = self._decoder, self._buffer

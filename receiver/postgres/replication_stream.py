@@ -66,9 +66,7 @@ class ReplicationStream:
     def ask_encoding(self, encoding: str) -> None:
         """Ask for texts in an encoding: in that of the server it converts nothing."""
         with translated(self._config.endpoint, "cannot set client_encoding"):
-            self._connection.execute(
-                SQL("set client_encoding = {}").format(Literal(encoding))
-            )
+            self._connection.execute(SQL("set client_encoding = {}").format(Literal(encoding)))
 
     def start(self, start: Lsn, decoder: StreamDecoder) -> None:
         """Begin to stream, with the best options that the server knows."""

@@ -103,7 +103,7 @@ class PgoutputPayload:
         old_at = old_tuple_at(own)
         values = _new_row(own) if old_at is None else read_tuple(own, old_at)[0]
         shown = self._read_texts(relation.columns, values, "backslashreplace")
-        if relation.identity and not self.action_of(own) == b"I":
+        if relation.identity and self.action_of(own) != b"I":
             return {name: shown[name] for name in relation.identity if name in shown}
         return shown
 
