@@ -86,9 +86,9 @@ def test_command_that_does_nothing_takes_no_transaction_id(captured):
         "set standard_conforming_strings = off",
         "set plpgsql.extra_errors = 'all'; set plpgsql.extra_warnings = 'all'",
         "set quote_all_identifiers = on; set datestyle = 'German'; set intervalstyle = 'iso_8601'",
+        "set transform_null_equals = on",
         # Renamed in 16.
-        "set transform_null_equals = on; select set_config(name, 'on', false) from pg_settings"
-        " where name in ('force_parallel_mode', 'debug_parallel_query')",
+        "select set_config(name, 'on', false) from pg_settings where name ~ 'parallel_(mode|query)'",
         "set search_path = ''; set row_security = off; set enable_indexscan = off",
         "set pgrepl.caller = 'x'; set pgrepl.count = 'y'; set pgrepl.script = 'z'",
     ],
