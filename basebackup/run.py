@@ -23,7 +23,7 @@ from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
 from pgrepl.basebackup.rows.copy import RowCopy
 from pgrepl.basebackup.rows.workers import CopyWorkers, start_copy_workers
 from pgrepl.basebackup.same_source import check_options, check_same, check_unchanged
-from pgrepl.basebackup.schema.classify import ROW_PHASES
+from pgrepl.basebackup.schema.plan import ROW_PHASES
 from pgrepl.basebackup.snapshot import (
     Keeper,
     keep_new_slot,
