@@ -82,8 +82,8 @@ TimeoutStartSec=infinity
 TimeoutStopSec=30
 WatchdogSec=120"""
 
-# Spark's JVM is a child: it ends with its parent, and is killed if it does not. The cache is for its
-# classes.
+# Spark's JVM is a child: it ends with its parent, and is killed if it does not. Its classes are
+# kept in the cache.
 _REPLAY = """\
 Type=exec
 ExecStart={program} replay --config {config}

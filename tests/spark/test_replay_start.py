@@ -77,7 +77,9 @@ def setup(source, target, tmp_path, one_spark_session):  # noqa: ARG001  the cop
 
 
 @contextmanager
-def service(config: Path, env: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def service(
+    config: Path, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     command = [*COMMAND, "replay", "--config", str(config)]
     log = config.with_name("log")
     with (
