@@ -172,7 +172,7 @@ class Replayer:
             listener.clear()
             begin = time.monotonic()
             if not is_ending:
-                self._jobs.start()
+                self._jobs.start(is_service=True)
                 self._open_sources(control, works)
                 self._look_for_resyncs(control, works.values())
             applied = self._round(control, works.values())

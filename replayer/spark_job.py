@@ -16,6 +16,7 @@ from pgrepl.errors import PgreplError, Retry
 from pgrepl.failpoint import reach
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
+from pgrepl.spark.archive_maker import ArchiveMaker
 from pgrepl.spark.background import SessionInBackground
 
 __all__ = ["DAEMON", "JobFailed", "ShardJobs"]
@@ -44,9 +45,12 @@ class ShardJobs:
         self._few = settings.driver_changes
         self._spark: SessionInBackground | None = None
         self._by_driver = 0
+        self._maker: ArchiveMaker | None = None
 
-    def start(self) -> None:
+    def start(self, *, is_service: bool = False) -> None:
         """Begin to start Spark, if nobody has; return at once.
+
+        A service has time to make the next start a cheaper one.
 
         Raises
         ------
@@ -59,6 +63,8 @@ class ShardJobs:
             self._spark = SessionInBackground(self._config, _APP_NAME, daemon=DAEMON)
         elif not self._spark.is_starting:
             self._spark.session()
+            if self._maker is None and is_service:
+                self._maker = ArchiveMaker()
 
     def wait(self, change_count: int, is_stopping: threading.Event) -> bool:
         """Wait until that many changes can be applied; False when the program is to stop instead.
@@ -115,6 +121,8 @@ class ShardJobs:
 
     def stop(self) -> None:
         """End the session, or its start, if there is one."""
+        if self._maker is not None:
+            self._maker.stop()
         spark, self._spark = self._spark, None
         if spark is not None:
             spark.stop()

@@ -1,8 +1,8 @@
 """Spark's classes, read and verified once and kept: a JVM with them starts with half the work.
 
-They are code, and 110 MB of it: a file in the user's own cache, taken from nobody else. A JVM that
-finds none leaves one when it ends. A JVM that cannot use it, because it is another one or has other
-classes, does without.
+They are code, and 110 MB of it: a file in the user's own cache, taken from nobody else. To write it
+costs more than a start: a service has it done beside its work (``archive_maker``). A JVM that
+cannot use it, because it is another one or has other classes, does without.
 """
 
 from __future__ import annotations
@@ -31,29 +31,35 @@ class ClassArchive:
     """Where the classes are kept, or will be."""
 
     path: Path
-    #: Set where there is none yet: the JVM writes this file when it ends.
-    unfinished: Path | None = None
+    #: Whether they are.
+    is_there: bool
 
     @property
     def java_options(self) -> str:
-        """What the JVM is to be told."""
-        if self.unfinished is None:
-            return f'"-XX:SharedArchiveFile={self.path}" {_QUIET}'
-        return f'"-XX:ArchiveClassesAtExit={self.unfinished}" {_QUIET}'
+        """What tells a JVM to use them, if they are there."""
+        return f'"-XX:SharedArchiveFile={self.path}" {_QUIET}' if self.is_there else ""
+
+    @property
+    def recording_options(self) -> str:
+        """What tells a JVM to write them down when it ends."""
+        return f'"-XX:ArchiveClassesAtExit={self._unfinished}" {_QUIET}'
+
+    @property
+    def _unfinished(self) -> Path:
+        return self.path.with_suffix(f".{os.getpid()}")
 
     def keep(self) -> None:
         """Take what the JVM has written, after its end."""
-        if self.unfinished is None or not self.unfinished.exists():
+        if not self._unfinished.exists():
             return
-        self.unfinished.rename(self.path)
+        self._unfinished.rename(self.path)
         for other in self.path.parent.iterdir():
             if other != self.path and time.time() - other.stat().st_mtime > _KEPT_S:
                 other.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Remove what a JVM that was broken off may have written."""
-        if self.unfinished is not None:
-            self.unfinished.unlink(missing_ok=True)
+        self._unfinished.unlink(missing_ok=True)
 
 
 def find_archive(spark_home: Path) -> ClassArchive | None:
@@ -63,9 +69,9 @@ def find_archive(spark_home: Path) -> ClassArchive | None:
     if java is None or folder is None:
         return None
     path = folder / f"{_key(java, spark_home)}{_SUFFIX}"
-    if not path.exists():
-        return ClassArchive(path, path.with_suffix(f".{os.getpid()}"))
-    return ClassArchive(path) if _is_ours_alone(path, stat.S_ISREG) else None
+    if not os.path.lexists(path):
+        return ClassArchive(path, is_there=False)
+    return ClassArchive(path, is_there=True) if _is_ours_alone(path, stat.S_ISREG) else None
 
 
 def _find_java() -> Path | None:

@@ -21,13 +21,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pgrepl.spark.class_archive import find_archive
-
-__all__ = ["Jvm", "JvmEndedError"]
+__all__ = ["Jvm", "JvmEndedError", "find_spark_home"]
 
 _PATIENCE_S = 5.0
-#: The first one of a Java and a Spark writes down its classes at the end.
-_WRITING_S = 60.0
 _LOOK_S = 0.02
 
 _SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
@@ -43,20 +39,27 @@ class JvmEndedError(Exception):
 class Jvm:
     """A JVM that waits for PySpark."""
 
-    def __init__(self, settings: Mapping[str, str], secret: Mapping[str, str]) -> None:
-        """Start it; secret settings reach it by a file of this user alone."""
-        from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415  see session
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        secret: Mapping[str, str],
+        java_options: str,
+        *,
+        is_patient: bool,
+    ) -> None:
+        """Start it; secret settings reach it by a file of this user alone.
 
-        spark_home = Path(_find_spark_home())
-        self._archive = find_archive(spark_home)
+        A patient one gets as long as it takes to end.
+        """
+        self._is_patient = is_patient
         # What is on the command line is seen by everybody.
         self._folder = tempfile.TemporaryDirectory(prefix="pgrepl-", ignore_cleanup_errors=True)
         self._address = Path(self._folder.name) / "address"
-        command = [str(spark_home / "bin" / "spark-submit")]
+        command = [str(find_spark_home() / "bin" / "spark-submit")]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
         given = os.environ.get(_SUBMIT_ARGS, _SHELL)
-        archive = "" if self._archive is None else self._archive.java_options
+        options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {java_options}".strip()
         self._process = subprocess.Popen(
             [*command, *self._secrets(secret), *shlex.split(given)],
             # Its end, whatever ended us, ends the JVM.
@@ -64,7 +67,7 @@ class Jvm:
             env={
                 **os.environ,
                 "SPARK_CONNECT_MODE": "0",
-                "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {archive}".strip(),
+                "SPARK_SUBMIT_OPTS": options,
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),
             },
             # Ctrl-C is for the program, which ends the session.
@@ -109,16 +112,12 @@ class Jvm:
 
     def end(self) -> None:
         """Let it end by itself: the session is over."""
-        is_writing = self._archive is not None and self._archive.unfinished is not None
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            self._process.wait(_WRITING_S if is_writing else _PATIENCE_S)
+            self._process.wait(None if self._is_patient else _PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.kill()
-        else:
-            if self._archive is not None:
-                self._archive.keep()
 
     def kill(self) -> None:
         """End it, whatever it does; its temporary files go with it."""
@@ -131,12 +130,17 @@ class Jvm:
         # Whatever Spark's script had started and did not wait for.
         self._signal(signal.SIGKILL)
         self._folder.cleanup()
-        if self._archive is not None:
-            self._archive.forget()
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
+
+
+def find_spark_home() -> Path:
+    """Return where Spark is."""
+    from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415  see session
+
+    return Path(_find_spark_home())
 
 
 @cache

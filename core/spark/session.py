@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 from pgrepl.config.model import SparkConfig
 from pgrepl.config.secrets import SECRET_PATTERN
-from pgrepl.spark.jvm import Jvm, JvmEndedError
+from pgrepl.spark.class_archive import ClassArchive, find_archive
+from pgrepl.spark.jvm import Jvm, JvmEndedError, find_spark_home
 from pgrepl.spark.package_archive import archive_path
 from pgrepl.spark.private_files import socket_folder
 
@@ -59,11 +60,20 @@ _SOCKETS = "spark.python.unix.domain.socket.dir"
 class SessionStart:
     """The start of a session, which another thread may break off."""
 
-    def __init__(self, config: SparkConfig, app_name: str, *, daemon: str | None = None) -> None:
+    def __init__(
+        self,
+        config: SparkConfig,
+        app_name: str,
+        *,
+        daemon: str | None = None,
+        recording: ClassArchive | None = None,
+    ) -> None:
         """Prepare; ``daemon`` is a module that stands in for Spark's own on a local master.
 
-        The executors of a cluster get our package only with the first task.
+        The executors of a cluster get our package only with the first task. ``recording`` is where
+        the JVM writes down its classes when it ends.
         """
+        self._recording = recording
         self._config = config
         self._app_name = app_name
         self._daemon = daemon
@@ -112,6 +122,15 @@ class SessionStart:
             else:
                 jvm.end()
 
+    def kill(self) -> None:
+        """End it at once, whatever state it is in."""
+        with self._lock:
+            self._is_over = True
+            jvm = self._jvm
+        if jvm is not None:
+            _forget_jvm()
+            jvm.kill()
+
     def _check(self) -> None:
         if self._is_over:
             raise JvmEndedError("Spark is not wanted any more")
@@ -119,8 +138,19 @@ class SessionStart:
     def _start_jvm(self, settings: Mapping[str, str]) -> Jvm:
         with self._lock:
             self._check()
-            self._jvm = Jvm(settings, self._config.secret_conf())
+            self._jvm = Jvm(
+                settings,
+                self._config.secret_conf(),
+                self._java_options(),
+                is_patient=self._recording is not None,
+            )
         return self._jvm
+
+    def _java_options(self) -> str:
+        if self._recording is not None:
+            return self._recording.recording_options
+        archive = find_archive(find_spark_home())
+        return "" if archive is None else archive.java_options
 
     def _settings(self, *, is_local: bool) -> dict[str, str]:
         """Return the settings that are no secrets; ``[spark] conf`` overrides every default."""

@@ -12,14 +12,7 @@ from pyspark.find_spark_home import _find_spark_home
 
 from pgrepl.spark.class_archive import find_archive
 
-_PROGRAM = """
-from pgrepl.config.model import SparkConfig
-from pgrepl.spark.session import SessionStart
-
-start = SessionStart(SparkConfig(master="local[2]"), "test")
-start.run().sparkContext.parallelize(range(2), 2).map(str).collect()
-start.end()
-"""
+_MAKE = "from pgrepl.spark.archive_maker import main; main()"
 
 
 def start_java_quickly(folder: Path) -> None:
@@ -29,10 +22,12 @@ def start_java_quickly(folder: Path) -> None:
         # Processes that run tests at once need it at once.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not list(folder.glob("pgrepl/*.jsa")):
-            subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, check=True)
+            with subprocess.Popen([sys.executable, "-c", _MAKE], stdin=subprocess.PIPE) as maker:
+                # The end of its input would end it.
+                maker.wait()
 
 
 def quick_options() -> str:
     """Return the options of a JVM that is to use the archive, if there is one."""
     archive = find_archive(Path(_find_spark_home()))
-    return "" if archive is None or archive.unfinished else archive.java_options
+    return "" if archive is None else archive.java_options
