@@ -33,7 +33,10 @@ class ArchiveMaker:
         self._process: subprocess.Popen[bytes] | None = None
         if archive is not None and not archive.is_there:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", f"from {__name__} import main; main()"],
+                [
+                    *(sys.executable, "-P", "-c"),
+                    f"import os; os.nice({_LOWEST_PRIORITY}); from {__name__} import main; main()",
+                ],
                 stdin=subprocess.PIPE,
                 # Without the archive a session starts as ever: nobody need hear of it.
                 stdout=subprocess.DEVNULL,
@@ -55,7 +58,6 @@ class ArchiveMaker:
 
 def main() -> None:
     """Make the archive; SIGTERM breaks it off."""
-    os.nice(_LOWEST_PRIORITY)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     threading.Thread(target=_follow_owner, daemon=True).start()
     archive = find_archive(find_spark_home())

@@ -50,7 +50,7 @@ class Setup:
             return self.count_events("SparkListenerJobEnd") >= session
 
         wait_until(lambda: self.count_events("SparkListenerApplicationStart") >= session, 90)
-        wait_until(has_worked)
+        wait_until(has_worked, 90)
 
     def is_applied(self) -> bool:
         return self.pipeline.spool_count() == 0
@@ -147,6 +147,7 @@ def test_service_that_is_stopped_while_spark_starts_leaves_no_java(setup):
     assert "error" not in log
 
 
+@pytest.mark.timeout(300)
 def test_service_applies_before_spark_is_up_by_spark_and_when_its_jvm_has_died(setup):
     setup.change()
     with service(setup.config) as process:
@@ -157,7 +158,7 @@ def test_service_applies_before_spark_is_up_by_spark_and_when_its_jvm_has_died(s
         (java,) = find_java(process.pid)
         os.kill(java, signal.SIGKILL)
         setup.change()
-        wait_until(setup.is_applied)
+        wait_until(setup.is_applied, 90)
         setup.change_until_spark_works(2)
         wait_until(setup.is_applied)
         process.terminate()
@@ -169,7 +170,7 @@ def test_service_killed_after_its_first_job_leaves_no_java_and_counts_all_once(s
     with service(setup.config, {"PGREPL_FAILPOINT": "replayer.after_job:kill"}) as process:
         pids = wait_until(lambda: find_java(process.pid))
         wait_until(lambda: setup.count_events("SparkListenerApplicationStart"), 90)
-        wait_until(lambda: [setup.change(), process.poll()][1])
+        wait_until(lambda: [setup.change(), process.poll()][1], 90)
         assert process.returncode == -signal.SIGKILL
     wait_until(lambda: is_gone(pids))
     assert not setup.is_applied()
