@@ -88,7 +88,7 @@ def test_command_that_does_nothing_takes_no_transaction_id(captured):
         "set quote_all_identifiers = on; set datestyle = 'German'; set intervalstyle = 'iso_8601'",
         "set transform_null_equals = on",
         # Renamed in 16.
-        "select set_config(name, 'on', false) from pg_settings where name ~ '_parallel_[mq]'",
+        "select set_config(name, 'on', false) from pg_settings where name ~ 'parallel_(mo|q)'",
         "set search_path = ''; set row_security = off; set enable_indexscan = off",
         "set pgrepl.caller = 'x'; set pgrepl.count = 'y'; set pgrepl.script = 'z'",
     ],
