@@ -34,8 +34,8 @@ __all__ = ["Transferred", "copy_in", "copy_out", "transfer"]
 #: libpq sends what is a little more than this at once.
 _CHUNK_BYTES = 8000
 
-#: After this many bytes everything must be sent before more is read. Less lets one side wait for the other
-#: more often; libpq moves what it holds with each send.
+#: When this much waits, everything must be sent before more is read. Less lets one side wait for
+#: the other more often; libpq moves what it holds with each send.
 _UNSENT_BYTES = 256 * 1024
 
 #: TLS may have bytes in hand that a socket does not show: it is looked at again after this time.
