@@ -254,7 +254,7 @@ class _Sifter:
     def _remap(self, tree: Tree, subject: Subject | None, *, is_evaluated: bool = False) -> str:
         kind, _ = statement_of(tree)
         try:
-            remapped = remap(tree, self._names, self._texts)
+            remapped = remap(tree, self._names, self._texts.find(tree))
         except RemapError as exc:
             raise SchemaError(f"the {kind} of {subject} cannot be remapped: {exc}") from exc
         bodies = [what for what in remapped.opaque if "body" in what]
