@@ -84,7 +84,7 @@ def in_force(connection: Connection, environment: Environment) -> Iterator[None]
         "select n, pg_catalog.current_setting(n) from pg_catalog.unnest(%s::text[]) n",
         (list(wanted),),
     )
-    before = dict(rows.fetchall())
+    before: dict[str, str] = dict(rows.fetchall())
     _set(connection, wanted)
     yield
     _set(connection, before)

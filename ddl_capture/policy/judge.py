@@ -161,7 +161,8 @@ def read_literals(connection: Connection, environment: Environment, question: Qu
             {"place": question.place, "rule": _RULE},
         ).fetchall()
         ((locale,),) = connection.execute(load_query("pgrepl.ddl_capture", "locale")).fetchall()
-    return Literals(frozenset(found[0]), *found[1:], locale)
+    readers, is_collated, is_computed, is_converted = found
+    return Literals(frozenset(readers), is_collated, is_computed, is_converted, locale)
 
 
 def read_type_default(connection: Connection, path: Sequence[str], type_sql: str) -> str | None:

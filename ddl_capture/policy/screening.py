@@ -29,9 +29,8 @@ from pgrepl.ddl_capture.policy.judge import (
 from pgrepl.ddl_capture.policy.literals import reason_not_to_trust
 from pgrepl.ddl_capture.policy.questions import Questions
 from pgrepl.ddl_capture.policy.rules import RefusedError
-from pgrepl.ddl_capture.policy.skipped import read_skipped_of
 from pgrepl.source_code.policy import ALLOWED, Verdict, has_computed_sequence
-from pgrepl.store.skipped_code import SkippedCode, record_skipped
+from pgrepl.store.skipped_code import SkippedCode, read_skipped_of, record_skipped
 from pgrepl.syntax.parse import (
     Tree,
     parse,

@@ -284,7 +284,7 @@ def test_new_table_without_a_replica_identity_is_noted(follow):
     notes = following.target.rows(
         "select original, reason from replication.ddl_history where reason ~ 'replica identity'"
     )
-    assert [original for original, _ in notes] == ["CREATE TABLE app.a (id int)"]
+    assert [original for original, _ in notes] == ["create table app.a (id int)"]
 
 
 def test_unlogged_table_is_left_out_until_it_is_logged(follow):
