@@ -17,13 +17,13 @@ import psycopg
 from psycopg.sql import Literal
 
 from pgrepl.basebackup import copy_state, post_data
-from pgrepl.basebackup.cleanup import check_removable, discard
+from pgrepl.basebackup.cleanup import discard
 from pgrepl.basebackup.preflight import TargetSide, check_target, plan_schema, prepare
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
 from pgrepl.basebackup.rows.copy import RowCopy
 from pgrepl.basebackup.rows.workers import CopyWorkers, start_copy_workers
 from pgrepl.basebackup.same_source import check_options, check_same, check_unchanged
-from pgrepl.basebackup.schema.classify import ROW_PHASES
+from pgrepl.basebackup.schema.plan import ROW_PHASES
 from pgrepl.basebackup.snapshot import (
     Keeper,
     keep_new_slot,
@@ -43,6 +43,7 @@ from pgrepl.postgres.slot import drop_slot
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.copy_work import clear_work, leave_out_steps, read_progress
 from pgrepl.store.migrations import migrate
+from pgrepl.store.removal import check_removable
 from pgrepl.store.sources import (
     SourceRow,
     add_source,
