@@ -150,7 +150,7 @@ class Workspace:
         record_schemas(self.connection, self.source_id, schemas_before, schemas_after, new)
         after = read_relations(self.connection, schemas_after.values())
         self.known = read_target_schemas(self.connection, self.source_id)
-        record_tables(
+        returned = record_tables(
             self.connection,
             self.captured,
             before=before,
@@ -158,6 +158,9 @@ class Workspace:
             sources=(old, new),
             selection=self.source.selection,
         )
+        for table in returned:
+            reason = f"it came back into replication by {self.event.tag}: what it holds is old"
+            self.mark(table, reason, is_void=True)
         if owns(self.connection, self.known.values(), self.source.owner_role):
             hand_over(self.connection, self.known.values(), self.source.owner_role)
         self.made |= {(now.schema, now.name) for oid, now in after.items() if oid not in before}
