@@ -11,6 +11,7 @@ from pgrepl.errors import TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.receive_progress import read_received
 from pgrepl.store.shard_progress import has_passed
 from pgrepl.store.sources import SourceRow
 from pgrepl.verify.standstill import TableName, Waiting, read_waiting
@@ -54,27 +55,28 @@ class Passage:
         return self.waiting is not None and not self.waiting.concerns(table)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Follower:
-    """Waits for the target."""
+    """Waits for the target, and not a second time where nothing moves."""
 
     connection: Connection
     endpoint: Endpoint
     row: SourceRow
     patience_s: float
+    _is_standing: bool = False
 
     def catch_up(
         self, source: Connection, origin: Endpoint, tables: Collection[TableName] | None = None
     ) -> Passage:
         """Wait until the target shows what the source shows now, all of it or of some tables."""
         lsn = _note_position(source, origin)
-        if self._has_passed(lsn):
+        if self._wait(lsn, 0.0 if self._is_standing else self.patience_s):
             return Passage()
+        # Not before: nobody else can use the slot while it is looked into.
         waiting = self._read_waiting(source, origin, lsn)
+        self._is_standing = waiting is not None
         if waiting is not None and not any(map(waiting.concerns, tables or waiting)):
-            return Passage(self._lag(lsn, origin) if waiting else None, waiting)
-        if self._wait(lsn):
-            return Passage()
+            return Passage(None, waiting)
         return Passage(self._lag(lsn, origin), waiting)
 
     def _lag(self, lsn: Lsn, origin: Endpoint) -> TargetError:
@@ -91,16 +93,16 @@ class Follower:
         if found is None:
             return None
         begin, waiting = found
-        point = self.row.consistent_point
-        is_first = point is not None and begin <= point
+        with translated(self.endpoint, "cannot follow the replication"):
+            is_first = read_received(self.connection, self.row.source_id) is None
         return waiting if is_first or self._has_passed(begin) else None
 
     def _has_passed(self, lsn: Lsn) -> bool:
         with translated(self.endpoint, "cannot follow the replication"):
             return has_passed(self.connection, self.row.source_id, lsn)
 
-    def _wait(self, lsn: Lsn) -> bool:
-        deadline = time.monotonic() + self.patience_s
+    def _wait(self, lsn: Lsn, patience_s: float) -> bool:
+        deadline = time.monotonic() + patience_s
         while True:
             if self._has_passed(lsn):
                 return True

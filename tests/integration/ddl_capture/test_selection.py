@@ -130,12 +130,11 @@ def test_table_that_becomes_a_partition_is_made_and_marked(follow):
     [
         ("alter table app.a rename to tmp_a", "alter table app.tmp_a rename to a"),
         ("alter table app.p detach partition app.tmp_1", PARTITION),
-        ("alter schema app rename to off", "alter schema off rename to app"),
     ],
-    ids=["rename", "detach", "schema"],
+    ids=["rename", "detach"],
 )
 def test_table_that_leaves_the_patterns_and_comes_back_is_copied_again(follow, leave, come_back):
-    following = follow(exclude=["*.tmp*", "off.*"])
+    following = follow(exclude=["app.tmp*"])
     following.run(
         "create schema app",
         "create table app.a (id int primary key, v text)",
@@ -145,13 +144,12 @@ def test_table_that_leaves_the_patterns_and_comes_back_is_copied_again(follow, l
         leave,
     )
     name = following.source.value(
-        "select oid::regclass from pg_class where relname in ('tmp_a', 'tmp_1') and not"
-        " relispartition union select oid::regclass from pg_class"
-        " where relname = 'a' and relnamespace = to_regnamespace('off')"
+        "select oid::regclass from pg_class where relname in ('tmp_a', 'tmp_1')"
+        " and not relispartition"
     )
     following.run(f"update {name} set v = 'y'", come_back, "update app.a set v = 'z'")
     assert following.pending() == []
-    left = {"app.a": "a", "app.tmp_a": "a", "off.a": "a", "app.tmp_1": "tmp_1"}[name]
+    left = {"app.tmp_a": "a", "app.tmp_1": "tmp_1"}[name]
     assert left in following.resyncs()
     assert f"app.{left}" not in ready(following)
     due = following.target.rows("select table_name::text from replication.resync_due")
