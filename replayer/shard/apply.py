@@ -13,25 +13,21 @@ from psycopg.sql import SQL, Identifier
 
 from pgrepl.config.model import OnConflict
 from pgrepl.config.naming import shown_name
-from pgrepl.decoding.changes import INSERT, ColumnMissing, TableChanges
+from pgrepl.decoding.changes import ColumnMissing, TableChanges
 from pgrepl.decoding.shape import Shape
 from pgrepl.errors import PgreplError, SpoolError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, reason
-from pgrepl.replayer.shard.fold import MultisetNet, fold, fold_multiset, split_by_key
+from pgrepl.replayer.shard.fold import is_insert_only, net_of, split_by_key
 from pgrepl.replayer.shard.merge import Conflict, Outcome, merge
-from pgrepl.replayer.shard.staging import (
-    StagingTable,
-    copy_inserts,
-    stage_inserts,
-    stage_keyed,
-    stage_multiset,
-)
+from pgrepl.replayer.shard.staging import StagingTable, copy_inserts, write_stage
 
 __all__ = [
     "TableFailed",
     "apply_changes",
+    "can_copy",
     "merge_stage",
+    "shape_of",
     "stage_changes",
     "told",
     "unforeseen",
@@ -73,7 +69,7 @@ def apply_changes(
 
     """
     with told(changes.shape):
-        shape = _shape_of(changes)
+        shape = shape_of(changes)
         pieces = split_by_key(changes.runs)
         if len(pieces) == 1:
             return _apply(connection, shape, changes, on_conflict)
@@ -89,7 +85,7 @@ def _apply(
     connection: Connection, shape: Shape, changes: TableChanges, on_conflict: OnConflict
 ) -> Outcome:
     """Apply changes of rows that one key tells apart."""
-    if shape.stored and shape.stored == shape.carried and _is_insert_only(changes):
+    if can_copy(shape, changes):
         try:
             with connection.transaction():
                 copy_inserts(connection, shape, changes.runs, changes.encoding)
@@ -99,7 +95,7 @@ def _apply(
         else:
             return Outcome()
     with connection.transaction():
-        stage = _write_stage(connection, shape, changes, _STAGE)
+        stage = write_stage(connection, shape, net_of(shape, changes), _STAGE, changes.encoding)
         outcome = merge(connection, stage, on_conflict)
         connection.execute(SQL("drop table {}").format(Identifier(*_STAGE)))
     return outcome
@@ -130,25 +126,24 @@ def stage_changes(
 
     """
     with told(changes.shape), connection.transaction():
-        return _write_stage(connection, _shape_of(changes), changes, place)
+        shape = shape_of(changes)
+        return write_stage(connection, shape, net_of(shape, changes), place, changes.encoding)
 
 
-def _write_stage(
-    connection: Connection, shape: Shape, changes: TableChanges, place: tuple[str, str]
-) -> StagingTable:
-    encoding = changes.encoding
-    if _is_insert_only(changes):
-        if shape.stored and shape.key:
-            return stage_inserts(connection, shape, changes.runs, place, encoding)
-        net = fold_multiset(changes.runs)
-        return stage_multiset(connection, shape, net, place, encoding)
-    folded = fold(changes.runs)
-    if isinstance(folded, MultisetNet):
-        return stage_multiset(connection, shape, folded, place, encoding)
-    return stage_keyed(connection, shape, folded, place, encoding)
+def can_copy(shape: Shape, changes: TableChanges) -> bool:
+    """Whether changes are new rows that COPY can write straight into the table."""
+    return bool(shape.stored) and shape.stored == shape.carried and is_insert_only(changes)
 
 
-def _shape_of(changes: TableChanges) -> Shape:
+def shape_of(changes: TableChanges) -> Shape:
+    """Return the table on the target.
+
+    Raises
+    ------
+    ColumnMissing
+        when there is none, or changes could not be read.
+
+    """
     if changes.problem is not None:
         raise changes.problem
     if changes.shape is None:
@@ -190,7 +185,3 @@ def unforeseen(exc: Exception) -> str:
     frames = traceback.extract_tb(exc.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"its changes cannot be applied by this version of pgrepl: {type(exc).__name__}{where}"
-
-
-def _is_insert_only(changes: TableChanges) -> bool:
-    return all(run.actions == {INSERT} for run in changes.runs)

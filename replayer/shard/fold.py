@@ -22,10 +22,21 @@ from pgrepl.decoding.changes import (
     Key,
     Layout,
     Run,
+    TableChanges,
     unreadable,
 )
+from pgrepl.decoding.shape import Shape
 
-__all__ = ["KeyedNet", "MultisetNet", "RowState", "fold", "fold_multiset", "split_by_key"]
+__all__ = [
+    "KeyedNet",
+    "MultisetNet",
+    "RowState",
+    "fold",
+    "fold_multiset",
+    "is_insert_only",
+    "net_of",
+    "split_by_key",
+]
 
 
 @dataclass(slots=True)
@@ -69,6 +80,22 @@ class MultisetNet:
 
     columns: tuple[str, ...]
     counts: Counter[Change]
+
+
+def is_insert_only(changes: TableChanges) -> bool:
+    """Whether a table has new rows only."""
+    return all(run.actions == {INSERT} for run in changes.runs)
+
+
+def net_of(shape: Shape, changes: TableChanges) -> KeyedNet | MultisetNet:
+    """Return the net change of a table; of new rows alone each is one, whatever its key."""
+    if not is_insert_only(changes):
+        return fold(changes.runs)
+    if not (shape.stored and shape.key):
+        return fold_multiset(changes.runs)
+    inserts = ((run.layout, change) for run in changes.runs for change in run.changes)
+    rows = {number: RowState(None, *insert) for number, insert in enumerate(inserts)}
+    return KeyedNet(shape.key, rows, ())
 
 
 def split_by_key(runs: Sequence[Run]) -> list[list[Run]]:

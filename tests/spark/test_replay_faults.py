@@ -69,10 +69,10 @@ def test_replica_identity_that_changes_without_capture_harms_no_other(source, ta
 
 
 def test_exception_of_any_class_is_that_tables(backlog, monkeypatch):
-    def fold(_runs):
+    def fold(*_arguments):
         raise KeyError("s3cret")
 
-    monkeypatch.setattr("pgrepl.replayer.shard.apply.fold", fold)
+    monkeypatch.setattr("pgrepl.replayer.shard.fold._fold_keyed", fold)
     _, tasks = plan(backlog)
     results = list(map(run_shard, tasks))
     assert {type(result) for result in results} == {ShardResult}
