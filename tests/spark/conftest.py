@@ -8,7 +8,6 @@ import pytest
 
 from pgrepl.throwaway import Cluster
 from tests.support.backlog import make_backlog
-from tests.support.database import Database
 from tests.support.pipeline import Pipeline, clone
 
 
@@ -25,11 +24,6 @@ def _backlog(
 ) -> Iterator[Pipeline]:
     with make_backlog(source_cluster, target_cluster) as pipeline:
         yield pipeline
-
-
-@pytest.fixture
-def target(migrated_target: Database) -> Database:
-    return migrated_target
 
 
 @pytest.fixture
