@@ -14,7 +14,7 @@ from pgrepl.decoding.stream import Action, StreamDecoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
-from pgrepl.receiver.postgres.protocol import HEADER_BYTES
+from pgrepl.receiver.postgres.framing import XLOG_DATA_FRAME, Framing
 from pgrepl.receiver.routing import Route, Router, TableName
 from pgrepl.receiver.segment_buffer import BucketMessages, SegmentBuffer
 from pgrepl.store.spool import PAYLOAD_LIMIT
@@ -95,15 +95,16 @@ class Assembler:
         """Whether everything before ``received`` has left, and nothing after it."""
         return self._buffer.is_settled
 
-    def take(self, frames: Iterable[memoryview]) -> bool:
-        """Take XLogData frames; true when there are batches to fetch or the end is reached."""
+    def take(self, frames: Iterable[memoryview], framing: Framing = XLOG_DATA_FRAME) -> bool:
+        """Take messages in frames; true when there are batches to fetch or the end is reached."""
         # The hot path: what a plain change needs is at hand without a call.
         decoder, buffer = self._decoder, self._buffer
         action_at, actions, key_end = decoder.action_at, decoder.actions, decoder.key_end
         limit_bytes, buffered_bytes = buffer.limit_bytes, buffer.byte_count
         known, key_at, begin = self._known, self._key_at, buffer.begin_line
+        header_bytes, lsn_at = framing
         for frame in () if self.is_finished else frames:
-            message = frame[HEADER_BYTES:].tobytes()
+            message = frame[header_bytes:].tobytes()
             if known:
                 messages = known.get(message[key_at : message.find(key_end, key_at)])
                 if messages is not None:
@@ -121,7 +122,7 @@ class Assembler:
             buffer.byte_count = buffered_bytes
             action = actions.get(message[action_at])
             if action is _COMMIT:
-                self._take_commit(message, frame)
+                self._take_commit(message, int.from_bytes(frame[lsn_at]))
             elif action is _BEGIN:
                 self._take_begin(message)
                 if self.is_finished:
@@ -150,6 +151,17 @@ class Assembler:
         self.received = max(self.received, wal_end)
         if self._stop_lsn is not None and self.received >= self._stop_lsn:
             self.is_finished = True
+
+    def end_chunk(self, wal_end: Lsn | None) -> None:
+        """Note that a run of whole transactions ends here, and everything before ``wal_end``."""
+        if self.is_in_transaction:
+            raise SpoolError("the source sent a transaction without its end")
+        if self._losses:
+            # Of a transaction that had nothing else, and was not sent.
+            self._buffer.add_losses(self._losses)
+            self._losses = {}
+        if wal_end is not None:
+            self.take_wal_end(wal_end)
 
     def flush(self) -> None:
         """End the segment, if there is one; a transaction in hand is not part of it."""
@@ -258,11 +270,10 @@ class Assembler:
                     self._know()
         return route
 
-    def _take_commit(self, commit: bytes, frame: memoryview) -> None:
+    def _take_commit(self, commit: bytes, end_lsn: int) -> None:
         buffer = self._buffer
         if not self.is_in_transaction or not self._decoder.is_end_of(buffer.begin_line, commit):
             raise SpoolError("the source committed a transaction that it did not begin")
-        end_lsn = int.from_bytes(frame[1:9])
         if end_lsn <= self.received:
             raise SpoolError(
                 f"the source sent a transaction that ended at {Lsn(end_lsn)} again;"

@@ -13,7 +13,6 @@ from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 
 __all__ = [
-    "HEADER_BYTES",
     "KEEPALIVE",
     "XLOG_DATA",
     "Keepalive",
@@ -23,9 +22,6 @@ __all__ = [
 
 XLOG_DATA: Final = ord("w")
 KEEPALIVE: Final = ord("k")
-
-#: Of an XLogData frame: its tag, where the data starts, the end of WAL, the time.
-HEADER_BYTES = 25
 
 _KEEPALIVE = struct.Struct("!cQqB")
 _STATUS = struct.Struct("!cQQQqB")
