@@ -11,9 +11,9 @@ from psycopg.sql import Identifier
 
 __all__ = ["Column", "Shape", "ValueKind"]
 
-#: How wal2json prints a value: bare or as text (integers and booleans; floats and numerics), as hex
-#: digits without ``\x``, as text.
-ValueKind = Literal["integer", "float", "bytea", "text"]
+#: How wal2json prints a value: bare (booleans), bare or as text by its version (integers; floats
+#: and numerics), as hex digits without ``\x``, as text.
+ValueKind = Literal["boolean", "integer", "float", "bytea", "text"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from pgrepl.ddl_capture.policy.rules import Included, RefusedError
 from pgrepl.errors import DdlStopped, TargetUnavailable
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translate
+from pgrepl.store.ddl_journal import find_decision, remove_pending
 from pgrepl.syntax.parse import SqlSyntaxError
 from pgrepl.syntax.remap import RemapError
 from pgrepl.terminal import command
@@ -145,7 +146,7 @@ class Applier:
         event: CapturedEvent,
     ) -> None:
         source_id = captured.source.source_id
-        decision = journal.find_decision(connection, source_id, event.log_id)
+        decision = find_decision(connection, source_id, event.log_id)
         is_due = self._config.ddl.resync and application.is_due()
         try:
             if decision is not None and decision.kind == "skip":
@@ -184,7 +185,7 @@ class Applier:
                     " pgrepl ddl edit or skip."
                 )
             raise stopped from exc
-        journal.settle(connection, source_id, event.log_id)
+        remove_pending(connection, source_id, event.log_id)
 
     def _stopped(
         self, application: Application, captured: CapturedDdl, event: CapturedEvent, reason: str

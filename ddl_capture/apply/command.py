@@ -32,6 +32,7 @@ from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, re
 from pgrepl.ddl_capture.policy.screening import Screening
 from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
 from pgrepl.failpoint import reach
+from pgrepl.store.ddl_journal import Outcome
 from pgrepl.store.resync_queue import read_due
 from pgrepl.syntax.parse import Tree, to_sql
 from pgrepl.syntax.remap import remap
@@ -320,7 +321,7 @@ class Application:
 
     def _record(
         self,
-        outcome: journal.Outcome,
+        outcome: Outcome,
         reason: str | None = None,
         *,
         decided_by: str | None = None,

@@ -21,8 +21,12 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import as_lsn
 from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.backlog import Chunk, Standing
-from pgrepl.receiver.postgres.framing import COPY_HEADER_BYTES, COPY_ROW, COPY_TRAILER_BYTES
 from pgrepl.receiver.postgres.position_report import PositionReport
+from pgrepl.receiver.postgres.protocol import (
+    COPY_HEADER_BYTES,
+    COPY_ROW_FRAMING,
+    COPY_TRAILER_BYTES,
+)
 from pgrepl.receiver.postgres.slot_access import SlotAccess
 from pgrepl.receiver.postgres.slot_sql import advance, peek
 from pgrepl.receiver.postgres.stream_loop import SOURCE_TIMEOUT_S
@@ -198,7 +202,7 @@ class PullLoop:
             frames.pop()
         count = len(frames)
         self._report.count += count
-        is_any_ready = self._assembler.take(frames, COPY_ROW)
+        is_any_ready = self._assembler.take(frames, COPY_ROW_FRAMING)
         # One may be very big: it is not to be kept while the target is waited for.
         frames.clear()
         if is_any_ready:

@@ -31,6 +31,7 @@ class SlotAccess:
         decoder: StreamDecoder,
         backlog: Backlog,
         temp_bytes: int,
+        may_pull: bool,
         stop: Lsn | None,
     ) -> None:
         """Take over a connection; ``stop`` is where reading ends, None: nowhere.
@@ -43,6 +44,7 @@ class SlotAccess:
         self._row = row
         self._decoder = decoder
         self._temp_bytes = temp_bytes
+        self._may_pull = may_pull
         self._stop = stop
 
     def begin(self, start: Lsn, facts: SourceFacts) -> Standing | None:
@@ -56,9 +58,7 @@ class SlotAccess:
 
     def is_pulling_better(self, standing: Standing, *, is_pulling: bool) -> bool:
         """Whether what is left is better pulled than streamed."""
-        # What the plugin prints as notices belongs to the next change, and SQL loses that.
-        is_possible = self.config.special_floats != "exact"
-        return is_possible and self.backlog.is_worth_pulling(standing, is_pulling=is_pulling)
+        return self._may_pull and self.backlog.is_worth_pulling(standing, is_pulling=is_pulling)
 
     def start_stream(self, start: Lsn) -> None:
         """Let the server stream what follows a position."""

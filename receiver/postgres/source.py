@@ -43,6 +43,12 @@ class PostgresSource:
         """Return a position that no transaction lies after which committed before this call."""
         return mark_end(self._config)
 
+    @property
+    def _hears_debug(self) -> bool:
+        """Whether special float values arrive as notices, which tell of the next change."""
+        is_exact = self._config.special_floats == "exact"
+        return is_exact and not self._decoder.has_special_values({})
+
     @contextmanager
     def open(self, spool: SpoolSession, stop: Position | None) -> Iterator[SlotReading]:
         """Connect, check that nothing is missing, and let the server begin to send."""
@@ -53,8 +59,10 @@ class PostgresSource:
             progress = spool.read_progress()
             start = self._check(spool, progress, stream, facts)
             spool.set_format(self._decoder.name, facts.encoding)
-            if self._config.special_floats == "exact":
+            if self._hears_debug:
                 stream.hear_debug()
+            if self._decoder.converts_encoding:
+                stream.ask_encoding(facts.encoding)
             access = SlotAccess(
                 config=self._config,
                 row=spool.source,
@@ -62,6 +70,8 @@ class PostgresSource:
                 decoder=self._decoder,
                 backlog=self._backlog,
                 temp_bytes=self._surroundings.settings.pull_temp_bytes,
+                # What the plugin says of special values belongs to the next change; SQL loses that.
+                may_pull=not self._hears_debug,
                 stop=stop_lsn,
             )
             pulled = access.begin(start, facts)

@@ -149,7 +149,6 @@ class SerialTransaction:
         self._captured = CapturedDdl(
             source=self._source,
             commit_lsn=Lsn(transaction.commit_lsn),
-            end_lsn=Lsn(transaction.end_lsn),
             commit_at=transaction.commit_at,
             row=row,
             problem=problem,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pgrepl.config.model import Config, SpecialFloats
+from pgrepl.config.model import Config, Plugin, SpecialFloats
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture import Applier
 from pgrepl.errors import DdlStopped
@@ -52,10 +52,11 @@ class Pipeline:
     special_floats: SpecialFloats = "mark"
     #: Copies tables again that DDL left different, where a test wants that.
     resync: Resyncer | None = None
+    plugin: Plugin = "wal2json"
 
     @property
     def config(self) -> Config:
-        config = make_config(self.target, self.source)
+        config = make_config(self.target, self.source, plugin=self.plugin)
         sources = {
             name: replace(source, special_floats=self.special_floats)
             for name, source in config.sources.items()
@@ -63,7 +64,7 @@ class Pipeline:
         return replace(config, sources=sources, replay=replace(config.replay, **self.options))
 
     def copy(self) -> None:
-        copy(self.target, self.source)
+        copy(self.target, self.source, plugin=self.plugin)
 
     def receive(self, settings: ReceiverSettings | None = None) -> None:
         config = self.config

@@ -31,8 +31,9 @@ select t.state,
   left join lateral (
        select json_agg(json_build_object(
                   'name', a.attname,
-                  'kind', case when a.atttypid in ('bool'::regtype, 'int2'::regtype,
-                                    'int4'::regtype, 'int8'::regtype, 'oid'::regtype)
+                  'kind', case when a.atttypid = 'bool'::regtype then 'boolean'
+                               when a.atttypid in ('int2'::regtype, 'int4'::regtype,
+                                    'int8'::regtype, 'oid'::regtype)
                                then 'integer'
                                when a.atttypid in ('float4'::regtype, 'float8'::regtype,
                                     'numeric'::regtype)
