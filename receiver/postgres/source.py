@@ -71,7 +71,7 @@ class PostgresSource:
                 backlog=self._backlog,
                 temp_bytes=self._surroundings.settings.pull_temp_bytes,
                 # What the plugin says of special values belongs to the next change; SQL loses that.
-                may_pull=not self._hears_debug,
+                may_pull=self._config.backlog == "pull" and not self._hears_debug,
                 stop=stop_lsn,
             )
             pulled = access.begin(start, facts)
