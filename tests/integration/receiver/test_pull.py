@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pgrepl.errors import SourceError
+from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres import pull_loop
 from tests.support.counting import assert_exactly_once, await_more, load
 from tests.support.pulling import die_pulling, make_receiver, pull_once, pulling
@@ -189,8 +190,13 @@ def test_full_spool_is_left_to_streaming_which_waits(source, stream_from, caplog
         wait_until(lambda: "receiving pauses" in caplog.text)
         assert count(caplog, "streaming") == 1
         assert len(streaming.lines()) < 8
-        streaming.target.execute("delete from replication.raw_messages")
-        wait_until(lambda: "7" in streaming.values("t"))
+        end = Lsn.parse(source.value("select pg_current_wal_lsn()::text"))
+
+        def is_received():
+            streaming.target.execute("delete from replication.raw_messages")
+            return streaming.origin_lsn() >= end
+
+        wait_until(is_received)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
