@@ -42,7 +42,9 @@ def verify(
     wait: Annotated[
         float,
         typer.Option(
-            min=0, metavar="SECONDS", help="Wait so long for the target to pass a position."
+            min=0,
+            metavar="SECONDS",
+            help="Maximum seconds to wait for the target to pass a position.",
         ),
     ] = 60,
     jobs: Annotated[

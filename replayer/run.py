@@ -92,7 +92,7 @@ class Replayer:
         self._upkeep = upkeep
         self._resync = resync
         self._is_stopping = threading.Event()
-        self._jobs = ShardJobs(config.spark)
+        self._jobs = ShardJobs(config.spark, self._settings)
 
     def stop(self) -> None:
         """End after the batch in hand."""
@@ -172,6 +172,7 @@ class Replayer:
             listener.clear()
             begin = time.monotonic()
             if not is_ending:
+                self._jobs.start(is_service=True)
                 self._open_sources(control, works)
                 self._look_for_resyncs(control, works.values())
             applied = self._round(control, works.values())
@@ -243,6 +244,9 @@ class Replayer:
     ) -> None:
         if not planned:
             return
+        count = sum(work.batch.change_count for _, work in planned)
+        if not self._jobs.wait(count, self._is_stopping):
+            return
         is_whole = self._config.replay.consistency == "batch"
         run = uuid4().hex[:8]
         tasks = []
@@ -252,7 +256,7 @@ class Replayer:
             tasks += shard_tasks(work, self._target, self._config.replay, self._settings, prefix)
         begin = time.monotonic()
         try:
-            results = self._jobs.run(tasks) if tasks else ()
+            results = self._jobs.run(tasks, count) if tasks else ()
         except JobFailed as exc:
             for own, _ in planned:
                 self._fail(control, own, exc)

@@ -83,7 +83,7 @@ class SchemaWork:
         self.statistics: dict[Subject, Phase] = {}
         if objects.cut_off:
             raise SchemaError(
-                f"replicated tables need {', '.join(objects.cut_off)}, which the patterns leave out"
+                f"replicated tables need {', '.join(objects.cut_off)}, which the patterns exclude"
                 " or which cannot be replicated"
             )
 
