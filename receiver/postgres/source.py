@@ -58,6 +58,7 @@ class PostgresSource:
             facts = read_facts(self._config)
             progress = spool.read_progress()
             start = self._check(spool, progress, stream, facts)
+            codec = python_codec(facts.encoding)
             spool.set_format(self._decoder.name, facts.encoding)
             if self._hears_debug:
                 stream.hear_debug()
@@ -80,7 +81,7 @@ class PostgresSource:
                 self._assembler(
                     spool,
                     progress,
-                    encoding=facts.encoding,
+                    codec=codec,
                     has_special_values=self._decoder.has_special_values(stream.options),
                     start=start,
                     stop=stop_lsn,
@@ -121,13 +122,12 @@ class PostgresSource:
         spool: SpoolSession,
         progress: Progress | None,
         *,
-        encoding: str,
+        codec: str,
         has_special_values: bool,
         start: Lsn,
         stop: Lsn | None,
     ) -> Assembler:
         config = self._config
-        codec = python_codec(encoding)
         return Assembler(
             decoder=self._decoder,
             router=Router(
