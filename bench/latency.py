@@ -57,11 +57,7 @@ def _running(rig: Rig, name: str, who: str) -> Iterator[dict[str, int]]:
         for command in (("receive", name), ("replay",)):
             program = stack.enter_context(_program([*COMMAND, *command, "--config", str(config)]))
             pids[command[0]] = program.pid
-        # Spark is up, and has worked.
-        end = time.monotonic() + 60
-        while not _has_java(pids["replay"]) and time.monotonic() < end:
-            time.sleep(0.5)
-        time.sleep(10)
+        wait_for(lambda: _has_worked(rig, name, pids["replay"]), 180)
         yield pids
 
 
@@ -74,8 +70,12 @@ def _program(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
             program.terminate()
 
 
-def _has_java(pid: int) -> bool:
-    return bool(find_below(pid, "java"))
+def _has_worked(rig: Rig, name: str, pid: int) -> bool:
+    """Commit something, and say whether Spark has workers by now: it starts them for a job."""
+    rig.mark(name)
+    time.sleep(_SETTLE_S / 10)
+    java = find_below(pid, "java")
+    return java != 0 and find_below(java, "python") != 0
 
 
 def _probe(
