@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import psycopg
+from postgast import pg_query_pb2
+
 from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.adapt import (
     keep_elements,
@@ -16,30 +19,34 @@ from pgrepl.ddl_capture.apply.adapt import (
     rewrite_drop,
     set_bounds,
 )
-from pgrepl.ddl_capture.apply.compare import Comparison
+from pgrepl.ddl_capture.apply.compare import CREATING, Comparison
 from pgrepl.ddl_capture.apply.create_as import FILLED, copied_relations, create_filled
 from pgrepl.ddl_capture.apply.create_table import create_table
 from pgrepl.ddl_capture.apply.detach import DetachedPartition, find_detached
 from pgrepl.ddl_capture.apply.execution import Execution
 from pgrepl.ddl_capture.apply.grants import split_grant
+from pgrepl.ddl_capture.apply.object_kind import correct_kind
 from pgrepl.ddl_capture.apply.structure import mapped_name
 from pgrepl.ddl_capture.apply.subject import altered_tables, qualify
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
-from pgrepl.ddl_capture.decode.statement import find_statement
+from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, refine
 from pgrepl.ddl_capture.policy.screening import Screening
 from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
 from pgrepl.failpoint import reach
+from pgrepl.postgres.sqlstate import is_transient, reason
 from pgrepl.store.resync_queue import read_due
-from pgrepl.syntax.parse import Tree, to_sql
-from pgrepl.syntax.remap import remap
+from pgrepl.syntax.parse import SqlSyntaxError, Tree, to_sql
+from pgrepl.syntax.remap import RemapError, remap
 from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Application"]
 
 logger = logging.getLogger(__name__)
+
+_OBJECT = pg_query_pb2.ObjectType
 
 
 @dataclass(slots=True)
@@ -74,36 +81,108 @@ class Application:
             self._learn_names(set())
             self._compare()
             return
-        tree = make_create_as(find_statement(self.event))
-        self.original = to_sql(tree)
-        detached = find_detached(tree)
-        reason = left_out(tree, self.include) or refine(tree, self.include)
+        try:
+            tree = correct_kind(make_create_as(find_statement(self.event)), self.event)
+        except (UnknownStatementError, SqlSyntaxError) as exc:
+            self._learn_names(set())
+            self._reach(None, exc)
+            return
+        self.original = self._print(tree)
         self._learn_names(mentioned_schemas(tree))
         is_in_copy = self._is_in_copy()
         if is_in_copy and self._comparison().is_equal(self._replicated()):
             self._record("skipped", "the copy of the table was made after it")
             return
-        forget_dropped(self.target.connection, self.target.source_id, self.dropped)
-        reason = reason or self._reason_to_leave_out(tree)
-        built = [] if reason else self._build(tree)
-        statements = [] if reason or built else self._adapt(tree)
-        if not statements and not built:
-            self._leave_out(reason or "nothing of it was replicated before")
-            return
-        if built:
-            self._execute_built(built)
-        else:
-            self._execute(statements, detached)
-            rename_skipped(self.target.connection, self.target.source_id, tree)
-        self._compare()
+        self._run_text(tree)
         if is_in_copy:
             # A resync copies rows, and the structure came by this; what it did to rows that the
             # copy has as they were afterwards, nobody knows.
             for table in self._replicated():
                 key = mapped_name(table, self.target.names)
                 self.target.mark(key, f"its copy was made after {self.event.tag}, applied later")
+
+    def _print(self, tree: Tree) -> str:
+        try:
+            return to_sql(tree)
+        except SqlSyntaxError:
+            return self.event.query
+
+    def _run_text(self, tree: Tree) -> None:
+        """Apply the command by its text, or reach what it left on the source."""
+        # What the rules take out of it is not taken out of what is looked at afterwards.
+        given = type(tree).FromString(tree.SerializeToString())
+        try:
+            with self.target.connection.transaction():
+                reason = self._try_text(tree)
+        except psycopg.Error as exc:
+            if is_transient(exc):
+                raise
+            self._reach(given, exc)
+        except (RefusedError, RemapError, SqlSyntaxError, UnknownStatementError) as exc:
+            self._reach(given, exc)
+        else:
+            self._check_identity()
+            self._record("skipped" if reason or self.remapped is None else "applied", reason)
+
+    def _try_text(self, tree: Tree) -> str | None:
+        """Run the statement and compare; return why it is left out, if it is."""
+        detached = find_detached(tree)
+        reason = left_out(tree, self.include) or refine(tree, self.include)
+        forget_dropped(self.target.connection, self.target.source_id, self.dropped)
+        reason = reason or self._reason_to_leave_out(tree)
+        built = [] if reason else self._build(tree)
+        statements = [] if reason or built else self._adapt(tree)
+        if not statements and not built:
+            self._leave_out()
+            return reason or "nothing of it was replicated before"
+        if built:
+            self._execute_built(built)
+        else:
+            self._execute(statements, detached)
+            rename_skipped(self.target.connection, self.target.source_id, tree)
+        self._compare()
+        return None
+
+    def _reach(self, tree: Tree | None, error: Exception) -> None:
+        """Do without the text: what it left on the source is known for each of its tables."""
+        self._execution.forget()
+        # What was made for it was rolled back.
+        self._learn_names(set() if tree is None else mentioned_schemas(tree))
+        if not self._is_reachable(tree):
+            raise error
+        told = reason(error) if isinstance(error, psycopg.Error) else str(error)
+        self.target.notes.append(f"the text was not run: {told}")
+        forget_dropped(self.target.connection, self.target.source_id, self.dropped)
+        self._comparison().run(self._replicated())
+        for table in self._replicated():
+            if any((item.schema, item.name) == table.key for item in self.rewrites):
+                key = mapped_name(table, self.target.names)
+                self.target.mark(key, f"{self.event.tag} rewrote it, and its text was not run")
+        self.remapped = self._execution.text
         self._check_identity()
-        self._record("skipped" if self.remapped is None else "applied")
+        self._record("applied")
+
+    def _is_reachable(self, tree: Tree | None) -> bool:
+        """Whether all that a command did shows in the structure of tables that the source tells."""
+        kind = None if tree is None else statement_of(tree)[0]
+        tables = self._replicated()
+        if not tables or kind in ("DropStmt", "DropOwnedStmt"):
+            return False
+        there = {(relation.schema, relation.name) for relation in self.target.relations()}
+        is_there = [mapped_name(table, self.target.names) in there for table in tables]
+        if self.event.tag in CREATING:
+            # One that is there is another one.
+            return not any(is_there)
+        # A table that is not there may have another name.
+        return all(is_there) and not self._is_moved(tree)
+
+    def _is_moved(self, tree: Tree | None) -> bool:
+        if tree is None:
+            return False
+        kind, statement = statement_of(tree)
+        return kind == "AlterObjectSchemaStmt" or (
+            kind == "RenameStmt" and statement.rename_type == _OBJECT.OBJECT_TABLE
+        )
 
     def run_edited(self, edited: str, decided_by: str | None) -> None:
         """Run what a person wrote instead."""
@@ -158,6 +237,8 @@ class Application:
             if any(map(self._is_selected, self.tables)) or self._leaves(tree):
                 return None
             return "none of its tables is replicated"
+        if kind == "IndexStmt":
+            return "it is no index of a table"
         # Of privileges the source tells nothing.
         schemas = {item.schema or item.name for item in self.event.objects} - {None}
         if schemas and schemas.isdisjoint(self.target.names.schemas):
@@ -199,7 +280,7 @@ class Application:
         if all(self.target.find_schema(schema, name) for schema, name in likes):
             return []
         made = [t for t in self._replicated() if t.name == statement.relation.relname]
-        return create_table(made[0], self.target.names) if made else []
+        return [create_table(made[0], self.target.names)] if made else []
 
     def _adapt(self, tree: Tree) -> list[Tree]:
         kind, _ = statement_of(tree)
@@ -285,7 +366,7 @@ class Application:
         ]
 
     def _comparison(self) -> Comparison:
-        return Comparison(self.target, self.event.tag, self._execution)
+        return Comparison(self.target, self.event.tag, self._execution, self.dropped)
 
     def _compare(self) -> None:
         self._comparison().run(self._replicated())
@@ -309,14 +390,13 @@ class Application:
                 },
             )
 
-    def _leave_out(self, reason: str) -> None:
+    def _leave_out(self) -> None:
         for table in self.tables:
             # It was replicated until now, and its changes are not in the WAL any more.
             if table.persistence != "p" and table.schema in self.target.names.schemas:
                 key = mapped_name(table, self.target.names)
                 self.target.mark(key, "it became unlogged", is_due=False)
         self._compare()
-        self._record("skipped", reason)
 
     def _record(
         self,

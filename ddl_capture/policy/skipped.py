@@ -16,8 +16,8 @@ __all__ = ["forget_dropped", "forget_others", "read_skipped_of", "rename_skipped
 
 _OBJECT = pg_query_pb2.ObjectType
 #: What a table's structure shows, so that what is not there any more can be told.
-_IN_STRUCTURE = ("check", "default", "exclusion constraint", "generated column")
-_CONSTRAINTS = ("check", "exclusion constraint")
+_CONSTRAINTS = ("check", "exclusion constraint", "foreign key", "unique constraint")
+_IN_STRUCTURE = (*_CONSTRAINTS, "default", "generated column")
 _COLUMNS = ("default", "generated column")
 #: Of what was dropped: the kinds that it may have been skipped as, and how many names come before
 #: its own.
