@@ -45,6 +45,7 @@ soak: setup
 
 docs: setup
 	$(VENV_PYTHON) scripts/document_commands.py
+	$(VENV_PYTHON) scripts/document_settings.py
 
 format: setup
 	$(VENV_PYTHON) -m ruff check --fix --quiet .

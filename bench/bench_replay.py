@@ -33,6 +33,7 @@ import pytest
 
 from bench.bench_receive import OPTIONS
 from pgrepl.config.model import Config, ReplayConfig, SparkConfig
+from pgrepl.ddl_capture import Applier
 from pgrepl.receiver import Notifier, Receiver
 from pgrepl.replayer import Replayer
 from pgrepl.replayer.spark_job import DAEMON, ShardJobs
@@ -213,7 +214,7 @@ class Bench:
 
     @contextmanager
     def _replaying(self, config: Config) -> Iterator[None]:
-        replayer = Replayer(config, NoDdl())
+        replayer = Replayer(config, Applier(config))
 
         def run() -> None:
             self._go.wait()
@@ -239,7 +240,7 @@ class Bench:
         marker = source.value(f"insert into {MARKER} default values returning id")
         seen(native, "public", marker)
         self._receive(config, source)
-        Replayer(config, NoDdl()).run(once=True)
+        Replayer(config, Applier(config)).run(once=True)
         seen(target, f"{source.name}_public", marker)
 
     def _database(self, kind: str, workload: Workload) -> Database:
@@ -313,14 +314,6 @@ class Bench:
 
     def _used(self, begin: dict[str, float]) -> dict[str, float]:
         return {who: seconds - begin[who] for who, seconds in self._cpu().items()}
-
-
-class NoDdl:
-    def apply(self, *_: object) -> None:
-        raise AssertionError("the bench runs no DDL")
-
-    def record_stop(self, *_: object) -> None:
-        raise AssertionError("the bench runs no DDL")
 
 
 def receive_when(config: Config, go: EventType) -> None:

@@ -40,40 +40,12 @@ def show(invocation: Invocation, *, json_output: JsonOption = False) -> None:
 
 
 def _masked(config: Config) -> dict[str, dict[str, Any]]:
-    from pgrepl.durations import write_duration
+    from pgrepl.config.keys import write_keys
+    from pgrepl.config.model import SECTIONS
 
-    replay, housekeeping = config.replay, config.housekeeping
     found: dict[str, dict[str, Any]] = {
-        "target": {"dsn": config.target.dsn.masked()},
-        "spark": {"master": config.spark.master, "conf": config.spark.masked_conf()},
-        "replay": {
-            "shards": replay.shards,
-            "batch_seconds": replay.batch_seconds,
-            "consistency": replay.consistency,
-            "on_error": replay.on_error,
-            "on_conflict": replay.on_conflict,
-        },
-        "housekeeping": {
-            "foreign_key_indexes": housekeeping.foreign_key_indexes,
-            "history": write_duration(housekeeping.history),
-        },
-        "ddl": {"include": list(config.ddl.include), "resync": config.ddl.resync},
-        "sources": {
-            source.name: {
-                "dsn": source.dsn.masked(),
-                "slot": source.slot,
-                "owner": source.owner_role,
-                "schema": source.schema.text,
-                "tables": [pattern.text for pattern in source.selection.include],
-                "exclude": [pattern.text for pattern in source.selection.exclude],
-                **({"max_spool": _size(source.max_spool)} if source.max_spool else {}),
-                "special_floats": source.special_floats,
-                "trust_code": source.trust_code,
-                "kind": source.kind,
-                "plugin": source.plugin,
-            }
-            for source in config.sources.values()
-        },
+        **{section: write_keys(getattr(config, section)) for section in SECTIONS},
+        "sources": {source.name: write_keys(source) for source in config.sources.values()},
     }
     return {section: _without_passwords(values) for section, values in found.items()}
 
@@ -87,15 +59,6 @@ def _without_passwords(value: Any) -> Any:  # noqa: ANN401  whatever a section h
     if isinstance(value, list):
         return [_without_passwords(item) for item in value]
     return mask_uris(value) if isinstance(value, str) else value
-
-
-def _size(size_bytes: int) -> str:
-    """Print a size in the largest unit that shows it whole, as the file takes it."""
-    for unit in ("kB", "MB", "GB"):
-        size_bytes //= 1024
-        if size_bytes % 1024:
-            return f"{size_bytes}{unit}"
-    return f"{size_bytes // 1024}TB"
 
 
 def _print_section(path: str, values: dict[str, Any]) -> None:

@@ -17,9 +17,10 @@ from pgrepl.errors import DdlError, TargetError, UsageError
 from pgrepl.terminal import command
 
 if TYPE_CHECKING:
-    from pgrepl.ddl_capture import CaptureStatus, DecisionKind, MissedDdl, PendingDdl
+    from pgrepl.ddl_capture import CaptureStatus, MissedDdl
     from pgrepl.ddl_capture.scripts import Statement
     from pgrepl.postgres.connect import Connection
+    from pgrepl.store.ddl_journal import DecisionKind, PendingDdl
 
 __all__ = [
     "disable",
@@ -159,12 +160,12 @@ def pending(
 
     Exits 50 when something waits for a decision.
     """
-    from pgrepl import ddl_capture
+    from pgrepl.store.ddl_journal import read_pending
 
     if source is not None:
         invocation.load_config().source(source)
     with _target(invocation) as connection:
-        found = ddl_capture.read_pending(connection, source)
+        found = read_pending(connection, source)
     if json_output:
         print_json([asdict(item) for item in found])
     for item in () if json_output else found:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_type_hints
 
 import typer
 
-from pgrepl.cli.output import print_line
+from pgrepl.cli.output import print_json_line, print_line
 from pgrepl.cli.system_refusal import refusal_of
 from pgrepl.errors import Interrupted, PgreplError
 from pgrepl.log import LogFormat, configure_logging
@@ -52,8 +52,9 @@ class Invocation:
     """The common options of one call."""
 
     config_path: Path | None
-    is_debug: bool
     log_format: LogFormat
+    #: Whether a program reads the result, and so the error.
+    is_json: bool = False
 
     def load_config(self) -> Config:
         """Find and read the configuration."""
@@ -63,8 +64,11 @@ class Invocation:
 
     def fail(self, error: PgreplError) -> NoReturn:
         """Report an error and exit with its code."""
+        about = {"hint": error.hint, "exit_code": error.exit_code}
         if self.log_format == "json":
-            logger.error(error.message, extra={"hint": error.hint, "exit_code": error.exit_code})
+            logger.error(error.message, extra=about)
+        elif self.is_json:
+            print_json_line({"error": error.message, **about}, err=True)
         else:
             print_line(f"error: {error.message}", err=True, colour="red")
             if error.hint:
@@ -87,7 +91,7 @@ def register(
         **options: Any,  # noqa: ANN401
     ) -> None:
         configure_logging(log_format, is_verbose=verbose)
-        invocation = Invocation(config, debug, log_format)
+        invocation = Invocation(config, log_format, is_json=options.get("json_output", False))
         try:
             command(invocation, *arguments, **options)
         except (typer.Exit, typer.Abort, BrokenPipeError):

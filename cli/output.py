@@ -58,9 +58,9 @@ def print_json(value: Any) -> None:  # noqa: ANN401  anything that JSON can hold
     typer.echo(json_text(value, indent=2))
 
 
-def print_json_line(value: Any) -> None:  # noqa: ANN401  anything that JSON can hold
+def print_json_line(value: Any, *, err: bool = False) -> None:  # noqa: ANN401  as above
     """Print one JSON document on a line."""
-    typer.echo(json_text(value))
+    typer.echo(json_text(value), err=err)
 
 
 def print_script(text: str) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.output import ask, print_json, print_line
-from pgrepl.errors import UsageError
+from pgrepl.errors import DdlError, UsageError
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
@@ -30,7 +30,10 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
-    """List the parked tables, why they are parked, and how much waits."""
+    """List the parked tables, why they are parked, and how much waits.
+
+    Exits 50 when a table is parked.
+    """
     from pgrepl.config.naming import shown_name
     from pgrepl.store.parked import list_parked
 
@@ -39,14 +42,16 @@ def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
         tables = list_parked(connection)
     if json_output:
         print_json([_as_json(table) for table in tables])
-        return
-    for table in tables:
-        print_line(
-            f"{table.source} {shown_name(*table.name)}: {table.reason};"
-            f" {table.change_count} changes wait since {table.parked_at:%Y-%m-%d %H:%M:%S%z}"
-        )
-    if not tables:
-        print_line("no table is parked")
+    else:
+        for table in tables:
+            print_line(
+                f"{table.source} {shown_name(*table.name)}: {table.reason};"
+                f" {table.change_count} changes wait since {table.parked_at:%Y-%m-%d %H:%M:%S%z}"
+            )
+        if not tables:
+            print_line("no table is parked")
+    if tables:
+        raise typer.Exit(DdlError.exit_code)
 
 
 def show(

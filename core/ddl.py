@@ -1,20 +1,14 @@
-"""Where replay meets captured DDL: the replayer calls it, ``pgrepl.ddl_capture`` does it.
-
-Stages do not import one another; ``cli`` brings the two together.
-"""
+"""A captured statement on its way from replay, which reads it, to ``pgrepl.ddl_capture``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from pgrepl.errors import DdlStopped
 from pgrepl.lsn import Lsn
-from pgrepl.postgres.connect import Connection
 from pgrepl.store.sources import SourceRow
 
-__all__ = ["CapturedDdl", "DdlApplier"]
+__all__ = ["CapturedDdl"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,25 +26,3 @@ class CapturedDdl:
     problem: str | None = None
     #: Reads all such rows of the transaction, in order, for who must know what follows.
     read_rows: Callable[[], Iterable[Mapping[str, str | None]]] = tuple
-
-
-class DdlApplier(Protocol):
-    """Applies captured DDL to the target."""
-
-    def apply(self, connection: Connection, captured: CapturedDdl) -> None:
-        """Apply one event inside the caller's open transaction, DML of its transaction around it.
-
-        Raises
-        ------
-        DdlStopped
-            when it cannot be applied, or its outcome differs from the source. The caller rolls
-            back the whole transaction.
-
-        """
-        ...
-
-    def record_stop(
-        self, connection: Connection, captured: CapturedDdl, stopped: DdlStopped
-    ) -> None:
-        """Keep for a person what stopped, after the rollback, in a transaction of its own."""
-        ...

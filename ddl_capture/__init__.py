@@ -4,13 +4,7 @@
 """
 
 from pgrepl.ddl_capture.apply.applier import Applier
-from pgrepl.ddl_capture.journal import (
-    DecisionKind,
-    PendingDdl,
-    decide,
-    find_waiting,
-    read_pending,
-)
+from pgrepl.ddl_capture.journal import decide, find_waiting
 from pgrepl.ddl_capture.missed import MissedDdl, find_missed
 from pgrepl.ddl_capture.scripts import install_script, switch_script, uninstall_script
 from pgrepl.ddl_capture.source import CaptureStatus, install, read_status, switch, uninstall
@@ -18,15 +12,12 @@ from pgrepl.ddl_capture.source import CaptureStatus, install, read_status, switc
 __all__ = [
     "Applier",
     "CaptureStatus",
-    "DecisionKind",
     "MissedDdl",
-    "PendingDdl",
     "decide",
     "find_missed",
     "find_waiting",
     "install",
     "install_script",
-    "read_pending",
     "read_status",
     "switch",
     "switch_script",

@@ -1,36 +1,23 @@
-"""What became of captured DDL, and what people decided about it: two tables on the target."""
+"""What became of captured DDL, and what people decided about it."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
-
-from psycopg.rows import class_row
 
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture.decode.event import CapturedEvent
 from pgrepl.errors import DdlStopped, UsageError
-from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
+from pgrepl.store.ddl_journal import (
+    CapturedStatement,
+    DecisionKind,
+    Outcome,
+    PendingDdl,
+    add_history,
+    add_pending,
+    read_pending,
+    set_decision,
+)
 
-__all__ = [
-    "Decision",
-    "DecisionKind",
-    "Outcome",
-    "PendingDdl",
-    "StatementStopped",
-    "decide",
-    "find_decision",
-    "find_waiting",
-    "read_pending",
-    "record_history",
-    "record_pending",
-    "settle",
-]
-
-Outcome = Literal["applied", "skipped", "edited", "discarded"]
-DecisionKind = Literal["retry", "edit", "skip"]
+__all__ = ["StatementStopped", "decide", "find_waiting", "record_history", "record_pending"]
 
 
 class StatementStopped(DdlStopped):
@@ -50,52 +37,6 @@ class StatementStopped(DdlStopped):
         self.remapped = remapped
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What a person decided about a statement."""
-
-    kind: DecisionKind
-    edited: str | None
-    decided_by: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class PendingDdl:
-    """A statement that waits for a person, or for the replayer to come by again."""
-
-    source: str
-    log_id: int
-    commit_lsn: Lsn
-    commit_at: str
-    stopped_at: str
-    tag: str
-    role: str
-    original: str | None
-    remapped: str | None
-    error: str
-    decision: DecisionKind | None
-    edited: str | None
-    decided_by: str | None
-
-
-def find_decision(connection: Connection, source_id: int, log_id: int) -> Decision | None:
-    """Return what was decided about an event."""
-    with connection.cursor(row_factory=class_row(Decision)) as cursor:
-        return cursor.execute(
-            "select decision as kind, edited, decided_by from replication.ddl_pending"
-            " where source_id = %s and log_id = %s and decision is not null",
-            (source_id, log_id),
-        ).fetchone()
-
-
-def settle(connection: Connection, source_id: int, log_id: int) -> None:
-    """Forget a statement that waited, in the transaction that applies it."""
-    connection.execute(
-        "delete from replication.ddl_pending where source_id = %s and log_id = %s",
-        (source_id, log_id),
-    )
-
-
 def record_history(
     connection: Connection,
     captured: CapturedDdl,
@@ -108,23 +49,14 @@ def record_history(
     decided_by: str | None = None,
 ) -> None:
     """Write down what became of a statement."""
-    connection.execute(
-        "insert into replication.ddl_history (source_id, log_id, commit_lsn, commit_at, outcome,"
-        " reason, tag, role, decided_by, original, remapped)"
-        " values (%s, %s, %s, %s::timestamptz, %s, %s, %s, %s, %s, %s, %s)",
-        (
-            captured.source.source_id,
-            event.log_id,
-            captured.commit_lsn,
-            captured.commit_at,
-            outcome,
-            reason,
-            event.tag,
-            event.invoker,
-            decided_by,
-            original,
-            remapped,
-        ),
+    add_history(
+        connection,
+        _statement(captured, event),
+        outcome,
+        reason=reason,
+        original=original,
+        remapped=remapped,
+        decided_by=decided_by,
     )
 
 
@@ -132,38 +64,13 @@ def record_pending(
     connection: Connection, captured: CapturedDdl, event: CapturedEvent, stopped: DdlStopped
 ) -> None:
     """Keep what stopped; a decision that led here again is used up."""
-    connection.execute(
-        "insert into replication.ddl_pending (source_id, log_id, commit_lsn, commit_at, tag, role,"
-        " original, remapped, error)"
-        " values (%s, %s, %s, %s::timestamptz, %s, %s, %s, %s, %s)"
-        " on conflict (source_id, log_id) do update set stopped_at = clock_timestamp(),"
-        " original = excluded.original, remapped = excluded.remapped, error = excluded.error,"
-        " decision = null, edited = null, decided_by = null, decided_at = null",
-        (
-            captured.source.source_id,
-            event.log_id,
-            captured.commit_lsn,
-            captured.commit_at,
-            event.tag,
-            event.invoker,
-            getattr(stopped, "original", None) or event.query,
-            getattr(stopped, "remapped", None),
-            stopped.message,
-        ),
+    add_pending(
+        connection,
+        _statement(captured, event),
+        original=getattr(stopped, "original", None) or event.query,
+        remapped=getattr(stopped, "remapped", None),
+        error=stopped.message,
     )
-
-
-def read_pending(connection: Connection, source: str | None = None) -> Sequence[PendingDdl]:
-    """Return what waits, in the order of the stream."""
-    with connection.cursor(row_factory=class_row(PendingDdl)) as cursor:
-        return cursor.execute(
-            "select s.name as source, p.log_id, p.commit_lsn, p.commit_at::text,"
-            " p.stopped_at::text, p.tag, p.role, p.original, p.remapped, p.error, p.decision,"
-            " p.edited, p.decided_by from replication.ddl_pending p"
-            " join replication.source s using (source_id)"
-            " where s.name = coalesce(%s, s.name) order by s.name, p.commit_lsn, p.log_id",
-            (source,),
-        ).fetchall()
 
 
 def find_waiting(connection: Connection, source: str, log_id: int | None = None) -> PendingDdl:
@@ -200,11 +107,16 @@ def decide(
 ) -> PendingDdl:
     """Decide about a statement, and return it."""
     chosen = find_waiting(connection, source, log_id)
-    connection.execute(
-        "update replication.ddl_pending p set decision = %s, edited = %s,"
-        " decided_by = session_user, decided_at = clock_timestamp()"
-        " from replication.source s where s.source_id = p.source_id and s.name = %s"
-        " and p.log_id = %s",
-        (kind, edited, source, chosen.log_id),
-    )
+    set_decision(connection, source, chosen.log_id, kind, edited)
     return chosen
+
+
+def _statement(captured: CapturedDdl, event: CapturedEvent) -> CapturedStatement:
+    return CapturedStatement(
+        source_id=captured.source.source_id,
+        log_id=event.log_id,
+        commit_lsn=captured.commit_lsn,
+        commit_at=captured.commit_at,
+        tag=event.tag,
+        role=event.invoker,
+    )

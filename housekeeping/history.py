@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.bindings import prune
+from pgrepl.store.ddl_journal import prune_ddl_history
 from pgrepl.store.parked import prune_parked_history
 from pgrepl.store.sources import SourceRow
 
@@ -17,8 +18,4 @@ def prune_history(connection: Connection, source: SourceRow, kept: timedelta) ->
     ((horizon,),) = connection.execute("select clock_timestamp() - %s", (kept,)).fetchall()
     count = prune(connection, source.source_id, horizon)
     count += prune_parked_history(connection, source.name, horizon)
-    count += connection.execute(
-        "delete from replication.ddl_history where source_id = %s and at < %s",
-        (source.source_id, horizon),
-    ).rowcount
-    return count
+    return count + prune_ddl_history(connection, source.source_id, horizon)

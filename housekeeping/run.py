@@ -49,7 +49,7 @@ class _Stopped(Exception):  # noqa: N818  no error: somebody asked for it
 
 
 class Housekeeper:
-    """Implements ``pgrepl.upkeep.Upkeep``; use it from one thread."""
+    """Tidies up with connections of its own. Use it from one thread; it never fails replay."""
 
     def __init__(self, config: Config, *, interval_s: float = _INTERVAL_S) -> None:
         """Prepare; nothing is connected yet."""
@@ -66,7 +66,10 @@ class Housekeeper:
         self._hopeless: set[tuple[str, str]] = set()
 
     def caught_up(self, source: SourceRow) -> None:
-        """See to a source, unless that was done a short while ago; returns at once."""
+        """See to a source of which all received is applied; call it as often as that is so.
+
+        Returns at once: what is due is done meanwhile, and not more often than needed.
+        """
         now = time.monotonic()
         if now < self._due_at.get(source.source_id, 0.0):
             return
@@ -79,7 +82,11 @@ class Housekeeper:
                 self._thread.start()
 
     def stop(self, patience_s: float | None = 0.0) -> None:
-        """Wait so long for work in hand, then break it off."""
+        """Let go of all locks on tables, as before DDL, or at the end.
+
+        Work in hand gets so long to finish (None: as long as it takes), then it is broken off; it
+        is taken up again when the source has caught up the next time.
+        """
         thread = self._thread
         if thread is None:
             return

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pgrepl.config.model import Config
 from pgrepl.config.naming import shown_name
-from pgrepl.ddl import DdlApplier
 from pgrepl.errors import AlreadyRunning, PgreplError, Retry
 from pgrepl.failpoint import reach
 from pgrepl.position import Position
@@ -42,7 +42,12 @@ from pgrepl.store.shard_progress import (
     read_positions,
 )
 from pgrepl.store.sources import find_source
-from pgrepl.upkeep import Resync, Upkeep
+
+if TYPE_CHECKING:
+    # Who starts replay brings them: the tasks of Spark do without them.
+    from pgrepl.ddl_capture import Applier
+    from pgrepl.housekeeping import Housekeeper
+    from pgrepl.resync import Resyncer
 
 __all__ = ["Replayer", "SourceResult"]
 
@@ -73,11 +78,11 @@ class Replayer:
     def __init__(
         self,
         config: Config,
-        ddl: DdlApplier,
+        ddl: Applier,
         settings: ReplaySettings | None = None,
         *,
-        upkeep: Upkeep | None = None,
-        resync: Resync | None = None,
+        upkeep: Housekeeper | None = None,
+        resync: Resyncer | None = None,
     ) -> None:
         """Prepare; nothing is connected yet."""
         self._config = config

@@ -41,7 +41,7 @@ _PATIENCE_S = 15.0
 
 
 class Resyncer:
-    """Implements ``pgrepl.upkeep.Resync``; use it from one thread."""
+    """Copies what is due, in threads of its own. Use it from one thread; it never fails replay."""
 
     def __init__(
         self,
@@ -63,7 +63,10 @@ class Resyncer:
         self._is_stopping = threading.Event()
 
     def look(self, connection: Connection, source: SourceRow) -> None:
-        """Begin with what is due of a source, unless that is being done; returns at once."""
+        """Begin with what is due of a source, unless that is being done; call it often.
+
+        Returns at once.
+        """
         now = time.monotonic()
         if now < self._look_at.get(source.source_id, 0.0) or self._is_stopping.is_set():
             return
@@ -84,7 +87,7 @@ class Resyncer:
         return self._run(source, self._due(connection, source))
 
     def stop(self) -> None:
-        """Break off what is in hand."""
+        """Break off what is in hand; the next start takes it up again."""
         self._is_stopping.set()
         for thread in self._threads.values():
             thread.join(_PATIENCE_S)

@@ -9,43 +9,21 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
-from pgrepl.config.dsn import Dsn
+from pgrepl.config.keys import read_keys
 from pgrepl.config.model import (
-    BUCKET_COUNT,
-    CONSISTENCIES,
-    DDL_KINDS,
-    ON_CONFLICTS,
-    ON_ERRORS,
-    PLUGINS,
-    SOURCE_KINDS,
-    SPECIAL_FLOATS,
     Config,
-    Consistency,
     DdlConfig,
     HousekeepingConfig,
-    OnConflict,
-    OnError,
-    Plugin,
     ReplayConfig,
     SourceConfig,
-    SourceKind,
     SparkConfig,
-    SpecialFloats,
     TargetConfig,
 )
-from pgrepl.config.naming import (
-    IDENTIFIER_BYTES,
-    NameClashError,
-    SchemaTemplate,
-    TableSelection,
-    assign_target_schemas,
-    check_target_schema,
-)
+from pgrepl.config.naming import NameClashError, assign_target_schemas, check_target_schema
 from pgrepl.config.section import Problems, Section
 from pgrepl.errors import ConfigError
 
@@ -54,9 +32,6 @@ __all__ = ["CONFIG_NAME", "find_config", "load_config"]
 CONFIG_NAME = "pgrepl.toml"
 
 _SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")
-#: A century: more than that no clock need count back.
-_LONGEST_HISTORY = timedelta(days=36_500)
-_SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
 
 
 def find_config(given: Path | None, *, home: str | None, etc: Path = Path("/etc")) -> Path:
@@ -105,12 +80,12 @@ def load_config(path: Path) -> Config:
     root = Section(_parse(path), "", problems)
     config = Config(
         path=path,
-        target=_read_target(root.section("target")),
-        spark=_read_spark(root.section("spark", required=False)),
-        replay=_read_replay(root.section("replay", required=False)),
-        housekeeping=_read_housekeeping(root.section("housekeeping", required=False)),
+        target=read_keys(TargetConfig, root.section("target")),
+        spark=read_keys(SparkConfig, root.section("spark", required=False)),
+        replay=read_keys(ReplayConfig, root.section("replay", required=False)),
+        housekeeping=read_keys(HousekeepingConfig, root.section("housekeeping", required=False)),
         sources=_read_sources(root.section("sources", required=False)),
-        ddl=_read_ddl(root.section("ddl", required=False)),
+        ddl=read_keys(DdlConfig, root.section("ddl", required=False)),
     )
     root.finish()
     _check_sources(config.sources, problems)
@@ -137,110 +112,14 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not a configuration: a value in it is monstrous") from exc
 
 
-def _read_dsn(section: Section) -> Dsn:
-    return section.convert("dsn", section.text("dsn"), Dsn, fallback=Dsn(""))
-
-
-def _read_target(section: Section) -> TargetConfig:
-    target = TargetConfig(dsn=_read_dsn(section))
-    section.finish()
-    return target
-
-
-def _read_spark(section: Section) -> SparkConfig:
-    conf = section.flat_texts("conf")
-    for key in conf:
-        if not key.startswith("spark."):
-            section.problem(f"conf.{key}", 'Spark settings begin with "spark."')
-        if key == "spark.master":
-            section.problem(f"conf.{key}", "belongs into spark.master of this file")
-    spark = SparkConfig(
-        master=section.text("master", default="local[*]"), conf=MappingProxyType(conf)
-    )
-    section.finish()
-    return spark
-
-
-def _read_replay(section: Section) -> ReplayConfig:
-    replay = ReplayConfig(
-        shards=section.integer("shards", default=4, low=1, high=BUCKET_COUNT),
-        batch_seconds=section.integer("batch_seconds", default=30, low=1, high=86_400),
-        consistency=cast("Consistency", section.choice("consistency", CONSISTENCIES)),
-        on_error=cast("OnError", section.choice("on_error", ON_ERRORS)),
-        on_conflict=cast("OnConflict", section.choice("on_conflict", ON_CONFLICTS)),
-    )
-    section.finish()
-    return replay
-
-
-def _read_housekeeping(section: Section) -> HousekeepingConfig:
-    defaults = HousekeepingConfig()
-    housekeeping = HousekeepingConfig(
-        foreign_key_indexes=section.boolean(
-            "foreign_key_indexes", default=defaults.foreign_key_indexes
-        ),
-        history=section.duration("history", default=defaults.history, high=_LONGEST_HISTORY),
-    )
-    section.finish()
-    return housekeeping
-
-
-def _read_ddl(section: Section) -> DdlConfig:
-    ddl = DdlConfig(
-        include=section.choices("include", DDL_KINDS),
-        resync=section.boolean("resync", default=DdlConfig().resync),
-    )
-    section.finish()
-    return ddl
-
-
 def _read_sources(section: Section) -> Mapping[str, SourceConfig]:
     sources = {}
     for name in section.names():
         part = section.section(name)
         if not _SOURCE_NAME.fullmatch(name):
             part.problem("", "a source's name is a lower-case letter, then letters, digits or _")
-        sources[name] = _read_source(name, part)
-        part.finish()
+        sources[name] = read_keys(SourceConfig, part, name=name)
     return MappingProxyType(sources)
-
-
-def _read_owner(section: Section) -> str:
-    owner = section.text("owner", default="")
-    if len(owner.encode()) > IDENTIFIER_BYTES or "\0" in owner:
-        section.problem("owner", f"a role's name has at most {IDENTIFIER_BYTES} bytes")
-    return owner
-
-
-def _read_source(name: str, section: Section) -> SourceConfig:
-    slot = section.text("slot", default=f"pgrepl_{name}")
-    if not _SLOT_NAME.fullmatch(slot):
-        section.problem(
-            "slot",
-            f'"{slot}" cannot be a slot: only lower-case letters, digits and _,'
-            f" at most {IDENTIFIER_BYTES} of them",
-        )
-    return SourceConfig(
-        name=name,
-        dsn=_read_dsn(section),
-        slot=slot,
-        owner=_read_owner(section),
-        schema=section.convert(
-            "schema",
-            section.text("schema", default="{db}_{schema}"),
-            SchemaTemplate,
-            fallback=SchemaTemplate("{db}_{schema}"),
-        ),
-        selection=TableSelection(
-            include=section.patterns("tables", default=("*.*",)),
-            exclude=section.patterns("exclude", default=()),
-        ),
-        max_spool=section.size("max_spool"),
-        special_floats=cast("SpecialFloats", section.choice("special_floats", SPECIAL_FLOATS)),
-        trust_code=section.boolean("trust_code", default=False),
-        kind=cast("SourceKind", section.choice("kind", SOURCE_KINDS)),
-        plugin=cast("Plugin", section.choice("plugin", PLUGINS)),
-    )
 
 
 def _check_sources(sources: Mapping[str, SourceConfig], problems: Problems) -> None:

@@ -1,6 +1,8 @@
 """The configuration as the program uses it: frozen values, valid once they exist.
 
-``pgrepl.config.file`` builds it from ``pgrepl.toml``; nothing here reads a file.
+A key is declared here and nowhere else: type and default by its field, how the file gives it and
+what it means by ``pgrepl.config.keys``; ``make docs`` then writes its row of
+``docs/configuration.md``. ``pgrepl.config.file`` reads ``pgrepl.toml``; nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -11,23 +13,23 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal
 
-from pgrepl.config.dsn import MASK, URI_USERINFO, Dsn, Endpoint, Side, mask_uris, uri_passwords
-from pgrepl.config.naming import SchemaTemplate, TableSelection, default_owner
+from pgrepl.config import keys
+from pgrepl.config.dsn import MASK, Dsn, Endpoint, Side, mask_uris, uri_passwords
+from pgrepl.config.naming import (
+    IDENTIFIER_BYTES,
+    SchemaTemplate,
+    TableSelection,
+    default_owner,
+)
+from pgrepl.config.secrets import is_secret, mask_settings
 from pgrepl.errors import UsageError
 
 __all__ = [
     "BUCKET_COUNT",
     "CODE_KINDS",
-    "CONSISTENCIES",
-    "DDL_KINDS",
-    "ON_CONFLICTS",
-    "ON_ERRORS",
-    "PLUGINS",
-    "SECRET_PATTERN",
-    "SOURCE_KINDS",
-    "SPECIAL_FLOATS",
+    "SECTIONS",
     "Config",
     "Consistency",
     "DdlConfig",
@@ -46,16 +48,9 @@ __all__ = [
 #: Tables are hashed into so many buckets for ever, so there can be no more shards than that.
 BUCKET_COUNT = 64
 
-# What makes a setting secret, in its name or in its value: the words that Spark itself looks for,
-# and some more.
-_HIDDEN_WORDS = (
-    r"secret|passw(?:or)?d|passphrase|pass=|pwd=|token|credential"
-    r"|(?:access|private|api)[._-]?key"
-)
-#: The same with URIs that hold a password, for Python and for Java, whatever the case.
-SECRET_PATTERN = f"{_HIDDEN_WORDS}|{URI_USERINFO}"
-_HIDDEN = re.compile(_HIDDEN_WORDS, re.IGNORECASE)
-_SECRET = re.compile(SECRET_PATTERN, re.IGNORECASE)
+_SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
+#: A century: more than that no clock need count back.
+_LONGEST_HISTORY = timedelta(days=36_500)
 
 Consistency = Literal["shard", "batch"]
 OnError = Literal["park", "stop"]
@@ -63,24 +58,46 @@ OnConflict = Literal["error", "apply"]
 SpecialFloats = Literal["mark", "exact"]
 SourceKind = Literal["postgres"]
 Plugin = Literal["wal2json"]
-CONSISTENCIES: tuple[str, ...] = get_args(Consistency)
-ON_ERRORS: tuple[str, ...] = get_args(OnError)
-ON_CONFLICTS: tuple[str, ...] = get_args(OnConflict)
-SPECIAL_FLOATS: tuple[str, ...] = get_args(SpecialFloats)
-SOURCE_KINDS: tuple[str, ...] = get_args(SourceKind)
-PLUGINS: tuple[str, ...] = get_args(Plugin)
 
 #: What DDL may bring besides tables and what they need.
-DDL_KINDS = ("views", "functions", "triggers", "grants", "policies")
+_DDL_KINDS = ("views", "functions", "triggers", "grants", "policies")
 #: Of these: code, which comes only from sources with ``trust_code``.
 CODE_KINDS = frozenset({"functions", "policies", "triggers"})
+
+
+def _check_setting(name: str) -> str | None:
+    if not name.startswith("spark."):
+        return 'Spark settings begin with "spark."'
+    return "belongs into spark.master of this file" if name == "spark.master" else None
+
+
+def _check_slot(slot: str) -> str | None:
+    if _SLOT_NAME.fullmatch(slot):
+        return None
+    return (
+        f'"{slot}" cannot be a slot: only lower-case letters, digits and _,'
+        f" at most {IDENTIFIER_BYTES} of them"
+    )
+
+
+def _check_role(role: str) -> str | None:
+    if len(role.encode()) <= IDENTIFIER_BYTES:
+        return None
+    return f"a role's name has at most {IDENTIFIER_BYTES} bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetConfig:
     """Section ``[target]``."""
 
-    dsn: Dsn
+    dsn: Dsn = field(
+        metadata=keys.converted(
+            "the target database: any libpq connection string or URI",
+            Dsn,
+            write=Dsn.masked,
+            empty=Dsn(""),
+        )
+    )
 
     @property
     def endpoint(self) -> Endpoint:
@@ -92,25 +109,33 @@ class TargetConfig:
 class SparkConfig:
     """Section ``[spark]``."""
 
-    master: str = "local[*]"
-    #: Passed through as it is; may hold secrets of the cluster.
-    conf: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    master: str = field(
+        default="local[*]",
+        metadata=keys.text(
+            "where Spark runs: this machine, or `spark://…`, `yarn`, `k8s://…`. A task of replay"
+            " waits for the target half of its time: on this machine a slot for each shard,"
+            " `local[4]`, is faster than one for each core"
+        ),
+    )
+    #: May hold secrets of the cluster.
+    conf: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({}),
+        repr=False,
+        metadata=keys.settings(
+            "any `spark.*` setting, passed through; overrides pgrepl's own defaults",
+            check=_check_setting,
+            write=mask_settings,
+        ),
+    )
 
     @property
     def shown_master(self) -> str:
         """The master without a password, should its URI hold one."""
         return mask_uris(self.master)
 
-    def masked_conf(self) -> dict[str, str]:
-        """Return the settings with their secrets struck out."""
-        return {
-            key: MASK if _HIDDEN.search(key) or _HIDDEN.search(value) else mask_uris(value)
-            for key, value in self.conf.items()
-        }
-
     def secret_conf(self) -> dict[str, str]:
         """Return the settings that hold a secret."""
-        return {k: v for k, v in self.conf.items() if _SECRET.search(k) or _SECRET.search(v)}
+        return {k: v for k, v in self.conf.items() if is_secret(k, v)}
 
     def redact(self, text: str) -> str:
         """Strike the settings' secrets out of a text that Spark printed."""
@@ -125,30 +150,85 @@ class SparkConfig:
 class ReplayConfig:
     """Section ``[replay]``."""
 
-    shards: int = 4
-    batch_seconds: int = 30
-    consistency: Consistency = "shard"
-    on_error: OnError = "park"
-    on_conflict: OnConflict = "error"
+    shards: int = field(
+        default=4,
+        metadata=keys.integer(
+            f"how many Spark tasks apply changes at the same time, 1 to {BUCKET_COUNT}; may be"
+            " changed at any start",
+            low=1,
+            high=BUCKET_COUNT,
+        ),
+    )
+    batch_seconds: int = field(
+        default=30,
+        metadata=keys.integer("maximum seconds of source time in one batch", low=1, high=86_400),
+    )
+    consistency: Consistency = field(
+        default="shard",
+        metadata=keys.choice(
+            '`"shard"`: shards commit on their own. `"batch"`: no reader ever sees part of a source'
+            " transaction",
+            Consistency,
+        ),
+    )
+    on_error: OnError = field(
+        default="park",
+        metadata=keys.choice(
+            'what a change that cannot be applied does: `"park"` its table, or `"stop"` everything',
+            OnError,
+        ),
+    )
+    on_conflict: OnConflict = field(
+        default="error",
+        metadata=keys.choice(
+            "what a row does that is missing on the target, or there already, because the target"
+            ' was written to: `"error"`, as `on_error` says, or `"apply"` the source\'s row all the'
+            " same; both are counted in `replication.conflict`",
+            OnConflict,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HousekeepingConfig:
     """Section ``[housekeeping]``."""
 
-    foreign_key_indexes: bool = True
-    #: How long bindings and the history of parked tables and DDL are kept.
-    history: timedelta = timedelta(days=30)
+    foreign_key_indexes: bool = field(
+        default=True,
+        metadata=keys.boolean(
+            "make the indexes on foreign keys that the source does not have either; see"
+            " [housekeeping](housekeeping.md)"
+        ),
+    )
+    history: timedelta = field(
+        default=timedelta(days=30),
+        metadata=keys.duration(
+            "how long bindings and the history of parked tables and DDL are kept: a whole number"
+            " and `s`, `min`, `h` or `d`",
+            high=_LONGEST_HISTORY,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DdlConfig:
     """Section ``[ddl]``."""
 
-    #: What is applied besides tables and what they need: some of DDL_KINDS.
-    include: tuple[str, ...] = ()
-    #: Whether replay copies tables again whose rows DDL left different from the source's.
-    resync: bool = True
+    include: tuple[str, ...] = field(
+        default=(),
+        metadata=keys.choices(
+            "what captured DDL brings besides tables and what they need: some of"
+            ' `"views"`, `"functions"`, `"triggers"`, `"grants"`, `"policies"`; see [ddl](ddl.md)',
+            _DDL_KINDS,
+        ),
+    )
+    resync: bool = field(
+        default=True,
+        metadata=keys.boolean(
+            "replay copies tables again whose rows DDL left different from the source's; see"
+            " [ddl](ddl.md#what-text-cannot-reproduce)"
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,22 +236,73 @@ class SourceConfig:
     """One section ``[sources.NAME]``."""
 
     name: str
-    dsn: Dsn
-    slot: str
-    #: The role that owns its schemas on the target; empty: named after the source.
-    owner: str = ""
-    schema: SchemaTemplate
-    selection: TableSelection
-    #: Receiving pauses while the spool holds so many bytes of this source. None: no limit.
-    max_spool: int | None = None
-    #: What to do about NaN and Infinity, which wal2json before 2.6 prints as null.
-    special_floats: SpecialFloats = "mark"
-    #: Whether functions, operators and what calls them come with the tables: whoever may change the
-    #: source's schema then runs SQL on the target.
-    trust_code: bool = False
-    #: What the source is, and which output plugin decodes its changes.
-    kind: SourceKind = "postgres"
-    plugin: Plugin = "wal2json"
+    dsn: Dsn = field(
+        metadata=keys.converted("the source database", Dsn, write=Dsn.masked, empty=Dsn(""))
+    )
+    slot: str = field(
+        metadata=keys.text(
+            "the logical replication slot; the replication origin on the target has the same name",
+            default_for=lambda name: f"pgrepl_{name}",
+            check=_check_slot,
+        )
+    )
+    #: Empty, where no file was read: named after the source.
+    owner: str = field(
+        default="",
+        metadata=keys.text(
+            "the role that owns this source's schemas on the target; see"
+            " [privileges](privileges.md)",
+            default_for=default_owner,
+            check=_check_role,
+        ),
+    )
+    schema: SchemaTemplate = field(
+        default=SchemaTemplate("{db}_{schema}"),
+        metadata=keys.converted(
+            "the target schema of each source schema, from `{source}`, `{db}` and `{schema}`",
+            SchemaTemplate,
+            write=lambda template: template.text,
+        ),
+    )
+    selection: TableSelection = field(metadata=keys.group(TableSelection))
+    #: In bytes. None: no limit.
+    max_spool: int | None = field(
+        default=None,
+        metadata=keys.size(
+            'receiving pauses while the spool holds so much of this source, such as `"20GB"`: a'
+            " whole number and `kB`, `MB`, `GB` or `TB`",
+            default_words="no limit",
+        ),
+    )
+    special_floats: SpecialFloats = field(
+        default="mark",
+        metadata=keys.choice(
+            "what to do about NaN and Infinity, which wal2json before 2.6 prints as null:"
+            ' `"mark"` the table where that is certain, or `"exact"`, at the price of speed; see'
+            " [receive](receive.md)",
+            SpecialFloats,
+        ),
+    )
+    trust_code: bool = field(
+        default=False,
+        metadata=keys.boolean(
+            "bring functions, operators and all that calls them from the source. Whoever may change"
+            " the source's schema can then run SQL on the target, with pgrepl's rights; see"
+            " [basebackup](basebackup.md#code-stays-on-the-source)"
+        ),
+    )
+    kind: SourceKind = field(
+        default="postgres",
+        metadata=keys.choice(
+            "what the source is: a PostgreSQL server; nothing else can be received yet", SourceKind
+        ),
+    )
+    plugin: Plugin = field(
+        default="wal2json",
+        metadata=keys.choice(
+            "the output plugin that decodes its changes; nothing else can be read yet", Plugin
+        ),
+    )
 
     @property
     def endpoint(self) -> Endpoint:
@@ -187,6 +318,18 @@ class SourceConfig:
     def owner_role(self) -> str:
         """The role that owns its schemas on the target, where there is one."""
         return self.owner or default_owner(self.name)
+
+
+#: The sections of the file besides the sources, in its order.
+SECTIONS: Mapping[str, type] = MappingProxyType(
+    {
+        "target": TargetConfig,
+        "spark": SparkConfig,
+        "replay": ReplayConfig,
+        "housekeeping": HousekeepingConfig,
+        "ddl": DdlConfig,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,8 @@ import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from pgrepl.config import keys
+
 __all__ = [
     "IDENTIFIER_BYTES",
     "NameClashError",
@@ -146,8 +148,18 @@ def _compile(tokens: Iterable[str]) -> re.Pattern[str]:
 class TableSelection:
     """The tables of a source that are replicated: included, not excluded, not the system's."""
 
-    include: tuple[TablePattern, ...]
-    exclude: tuple[TablePattern, ...] = ()
+    include: tuple[TablePattern, ...] = field(
+        default=(TablePattern("*.*"),),
+        metadata=keys.patterns(
+            "the tables to replicate, as `schema.table` patterns", TablePattern, name="tables"
+        ),
+    )
+    exclude: tuple[TablePattern, ...] = field(
+        default=(),
+        metadata=keys.patterns(
+            "tables to skip, whatever `tables` says", TablePattern, name="exclude"
+        ),
+    )
 
     @classmethod
     def of(cls, include: Iterable[str], exclude: Iterable[str] = ()) -> TableSelection:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pgrepl.config.naming import TablePattern
 from pgrepl.durations import parse_duration
 from pgrepl.errors import ConfigError
 
@@ -58,6 +57,11 @@ class Section:
     def problem(self, key: str, reason: str) -> None:
         """Note a mistake at a key of this section."""
         self._problems.add(".".join(filter(None, (self._path, key))), reason)
+
+    @property
+    def name(self) -> str:
+        """The last part of the section's path."""
+        return self._path.rpartition(".")[2]
 
     def names(self) -> Iterable[str]:
         """Return the keys that are there."""
@@ -133,33 +137,37 @@ class Section:
             self.problem(key, 'must be a size such as "20GB": a whole number and kB, MB, GB or TB')
         return None
 
-    def choice(self, key: str, choices: Sequence[str]) -> str:
-        """Take one of a few words; the first is the default."""
+    def choice(self, key: str, choices: Sequence[str], *, default: str) -> str:
+        """Take one of a few words."""
         value = self._take(key)
         if value is None:
-            return choices[0]
+            return default
         if value not in choices:
             listed = " or ".join(f'"{choice}"' for choice in choices)
             self.problem(key, f"must be {listed}")
-            return choices[0]
+            return default
         return str(value)
 
-    def choices(self, key: str, choices: Sequence[str]) -> tuple[str, ...]:
-        """Take a list of a few words; the default is none of them."""
+    def choices(
+        self, key: str, choices: Sequence[str], *, default: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Take a list of a few words."""
         value = self._take(key)
         if value is None:
-            return ()
+            return default
         if not isinstance(value, list) or not all(item in choices for item in value):
             listed = ", ".join(f'"{choice}"' for choice in choices)
             self.problem(key, f"must be a list of some of {listed}")
-            return ()
+            return default
         return tuple(dict.fromkeys(value))
 
-    def patterns(self, key: str, *, default: Sequence[str]) -> tuple[TablePattern, ...]:
+    def patterns(
+        self, key: str, make: Callable[[str], T], *, default: tuple[T, ...]
+    ) -> tuple[T, ...]:
         """Take a list of table patterns."""
         value = self._take(key)
         if value is None:
-            return tuple(map(TablePattern, default))
+            return default
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             self.problem(key, 'must be a list of texts such as ["public.*"]')
             return ()
@@ -168,7 +176,7 @@ class Section:
         found = []
         for item in value:
             try:
-                found.append(TablePattern(item))
+                found.append(make(item))
             except ValueError as exc:
                 self.problem(key, str(exc))
         return tuple(found)

@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from pgrepl.config.model import SECRET_PATTERN, SparkConfig
+from pgrepl.config.model import SparkConfig
+from pgrepl.config.secrets import SECRET_PATTERN
 from pgrepl.spark.package_archive import archive_path
 from pgrepl.spark.private_files import nobody_elses_files, socket_folder
 

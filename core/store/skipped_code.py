@@ -10,7 +10,19 @@ from psycopg.rows import class_row
 from pgrepl.config.naming import shown_name
 from pgrepl.postgres.connect import Connection
 
-__all__ = ["SkippedCode", "forget_skipped", "read_skipped", "record_skipped"]
+__all__ = [
+    "SkippedCode",
+    "forget_skipped",
+    "forget_skipped_named",
+    "forget_skipped_of",
+    "read_skipped",
+    "read_skipped_of",
+    "record_skipped",
+    "rename_skipped_named",
+    "rename_skipped_of",
+]
+
+_Name = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,3 +83,75 @@ def read_skipped(connection: Connection, source_id: int) -> Sequence[SkippedCode
 def forget_skipped(connection: Connection, source_id: int) -> None:
     """Forget all that was not made of a source, because what was made is dropped."""
     connection.execute("delete from replication.skipped_code where source_id = %s", (source_id,))
+
+
+def read_skipped_of(
+    connection: Connection, source_id: int, table: _Name
+) -> frozenset[tuple[str, str]]:
+    """Return what was not made of a table, by kind and name."""
+    rows = connection.execute(
+        "select kind, name::text from replication.skipped_code"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (source_id, *table),
+    )
+    return frozenset((str(kind), str(name)) for kind, name in rows)
+
+
+def forget_skipped_of(
+    connection: Connection,
+    source_id: int,
+    kinds: Iterable[str],
+    table: _Name,
+    name: str | None = None,
+) -> None:
+    """Forget what was not made of a table, domain, type or view: all of some kinds, or one."""
+    connection.execute(
+        "delete from replication.skipped_code where source_id = %s and kind = any (%s)"
+        " and schema_name = %s and table_name = %s and name = coalesce(%s, name)",
+        (source_id, list(kinds), *table, name),
+    )
+
+
+def forget_skipped_named(
+    connection: Connection, source_id: int, kinds: Iterable[str], schema: str, name: str
+) -> None:
+    """Forget what was not made and has a name of its own in its schema, as an index has."""
+    connection.execute(
+        "delete from replication.skipped_code where source_id = %s and kind = any (%s)"
+        " and schema_name = %s and name = %s",
+        (source_id, list(kinds), schema, name),
+    )
+
+
+def rename_skipped_of(
+    connection: Connection,
+    source_id: int,
+    kinds: Iterable[str],
+    table: _Name,
+    name: str,
+    *,
+    new_name: str,
+) -> None:
+    """Give something of a table another name."""
+    connection.execute(
+        "update replication.skipped_code set name = %s where source_id = %s"
+        " and kind = any (%s) and schema_name = %s and table_name = %s and name = %s",
+        (new_name, source_id, list(kinds), *table, name),
+    )
+
+
+def rename_skipped_named(
+    connection: Connection,
+    source_id: int,
+    kinds: Iterable[str],
+    schema: str,
+    name: str,
+    *,
+    new_name: str,
+) -> None:
+    """Give what has a name of its own in its schema another one."""
+    connection.execute(
+        "update replication.skipped_code set name = %s"
+        " where source_id = %s and kind = any (%s) and schema_name = %s and name = %s",
+        (new_name, source_id, list(kinds), schema, name),
+    )

@@ -22,6 +22,7 @@ from pgrepl.ddl_capture.policy.rules import Included, RefusedError
 from pgrepl.errors import DdlStopped, TargetUnavailable
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translate
+from pgrepl.store.ddl_journal import find_decision, remove_pending
 from pgrepl.syntax.parse import SqlSyntaxError
 from pgrepl.syntax.remap import RemapError
 from pgrepl.terminal import command
@@ -48,7 +49,7 @@ _EXTENSION = frozenset({"CREATE EXTENSION", "ALTER EXTENSION"})
 
 
 class Applier:
-    """Applies captured DDL: a ``pgrepl.ddl.DdlApplier``.
+    """Applies captured DDL.
 
     Between two calls it remembers only what the triggers report before a command's end, in the same
     transaction: what it dropped and rewrote, and that an extension's script runs.
@@ -65,12 +66,13 @@ class Applier:
         self._script_depth = 0
 
     def apply(self, connection: Connection, captured: CapturedDdl) -> None:
-        """Apply one event inside the caller's open transaction.
+        """Apply one event inside the caller's open transaction, DML of its transaction around it.
 
         Raises
         ------
         DdlStopped
-            when it cannot be applied, or its outcome differs from the source.
+            when it cannot be applied, or its outcome differs from the source. The caller rolls
+            back the whole transaction.
         TargetUnavailable
             when it could not be applied now and may be later: a lock was not to be had.
 
@@ -144,7 +146,7 @@ class Applier:
         event: CapturedEvent,
     ) -> None:
         source_id = captured.source.source_id
-        decision = journal.find_decision(connection, source_id, event.log_id)
+        decision = find_decision(connection, source_id, event.log_id)
         is_due = self._config.ddl.resync and application.is_due()
         try:
             if decision is not None and decision.kind == "skip":
@@ -183,7 +185,7 @@ class Applier:
                     " pgrepl ddl edit or skip."
                 )
             raise stopped from exc
-        journal.settle(connection, source_id, event.log_id)
+        remove_pending(connection, source_id, event.log_id)
 
     def _stopped(
         self, application: Application, captured: CapturedDdl, event: CapturedEvent, reason: str

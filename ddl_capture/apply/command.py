@@ -37,6 +37,7 @@ from pgrepl.ddl_capture.policy.screening import Screening
 from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
 from pgrepl.failpoint import reach
 from pgrepl.postgres.sqlstate import is_transient, reason
+from pgrepl.store.ddl_journal import Outcome
 from pgrepl.store.resync_queue import read_due
 from pgrepl.syntax.parse import SqlSyntaxError, Tree, to_sql
 from pgrepl.syntax.remap import RemapError, remap
@@ -400,7 +401,7 @@ class Application:
 
     def _record(
         self,
-        outcome: journal.Outcome,
+        outcome: Outcome,
         reason: str | None = None,
         *,
         decided_by: str | None = None,

@@ -14,8 +14,8 @@ from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import DroppedObject
 from pgrepl.ddl_capture.definition import Column, TableDefinition, TableName
 from pgrepl.ddl_capture.policy.expectation import find_absent, find_code, without
-from pgrepl.ddl_capture.policy.skipped import forget_others, read_skipped_of
-from pgrepl.store.skipped_code import SkippedCode, record_skipped
+from pgrepl.ddl_capture.policy.skipped import forget_others
+from pgrepl.store.skipped_code import SkippedCode, read_skipped_of, record_skipped
 
 __all__ = ["CREATING", "Comparison", "DifferentError"]
 

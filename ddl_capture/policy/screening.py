@@ -19,9 +19,8 @@ from pgrepl.ddl_capture.policy.domains import clean_domains
 from pgrepl.ddl_capture.policy.expectation import Absent
 from pgrepl.ddl_capture.policy.judge import Question, ask, ask_view, find_foreign, read_type_default
 from pgrepl.ddl_capture.policy.rules import RefusedError
-from pgrepl.ddl_capture.policy.skipped import read_skipped_of
 from pgrepl.source_code.policy import ALLOWED, Verdict, has_computed_sequence, is_constant
-from pgrepl.store.skipped_code import SkippedCode, record_skipped
+from pgrepl.store.skipped_code import SkippedCode, read_skipped_of, record_skipped
 from pgrepl.syntax.parse import (
     Tree,
     parse,

@@ -9,10 +9,17 @@ from postgast import pg_query_pb2
 from pgrepl.ddl_capture.decode.event import DroppedObject
 from pgrepl.ddl_capture.definition import TableName
 from pgrepl.postgres.connect import Connection
+from pgrepl.store.skipped_code import (
+    forget_skipped_named,
+    forget_skipped_of,
+    read_skipped_of,
+    rename_skipped_named,
+    rename_skipped_of,
+)
 from pgrepl.syntax.parse import Tree
 from pgrepl.syntax.statement_kinds import statement_of
 
-__all__ = ["forget_dropped", "forget_others", "read_skipped_of", "rename_skipped"]
+__all__ = ["forget_dropped", "forget_others", "rename_skipped"]
 
 _OBJECT = pg_query_pb2.ObjectType
 #: What a table's structure shows, so that what is not there any more can be told.
@@ -35,18 +42,6 @@ _WHOLE: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def read_skipped_of(
-    connection: Connection, source_id: int, table: TableName
-) -> frozenset[tuple[str, str]]:
-    """Return what was skipped of a table, by kind and name."""
-    rows = connection.execute(
-        "select kind, name::text from replication.skipped_code"
-        " where source_id = %s and schema_name = %s and table_name = %s",
-        (source_id, *table),
-    )
-    return frozenset((str(kind), str(name)) for kind, name in rows)
-
-
 def forget_others(
     connection: Connection,
     source_id: int,
@@ -56,7 +51,7 @@ def forget_others(
     """Forget what was skipped of a table and its structure does not show any more."""
     for kind, name in read_skipped_of(connection, source_id, table):
         if kind in _IN_STRUCTURE and (kind, name) not in present:
-            _forget(connection, source_id, (kind,), table, name)
+            forget_skipped_of(connection, source_id, (kind,), table, name)
 
 
 def forget_dropped(
@@ -65,22 +60,17 @@ def forget_dropped(
     """Forget what was skipped and does not exist on the source any more."""
     for item in dropped:
         if item.type in _WHOLE and len(item.names) > 1:
-            connection.execute(
-                "delete from replication.skipped_code where source_id = %s and kind = any (%s)"
-                " and schema_name = %s and table_name = %s",
-                (source_id, list(_WHOLE[item.type]), *item.names[:2]),
+            forget_skipped_of(
+                connection, source_id, _WHOLE[item.type], (item.names[0], item.names[1])
             )
         kinds, before = _DROPPED.get(item.type, ((), 0))
         if not kinds or len(item.names) <= before:
             continue
         if before == 1:
-            connection.execute(
-                "delete from replication.skipped_code where source_id = %s and kind = any (%s)"
-                " and schema_name = %s and name = %s",
-                (source_id, list(kinds), *item.names[:2]),
-            )
+            forget_skipped_named(connection, source_id, kinds, item.names[0], item.names[1])
         else:
-            _forget(connection, source_id, kinds, (item.names[0], item.names[1]), item.names[2])
+            table = item.names[0], item.names[1]
+            forget_skipped_of(connection, source_id, kinds, table, item.names[2])
 
 
 def rename_skipped(connection: Connection, source_id: int, tree: Tree) -> None:
@@ -89,15 +79,13 @@ def rename_skipped(connection: Connection, source_id: int, tree: Tree) -> None:
     if kind != "RenameStmt":
         return
     if statement.rename_type == _OBJECT.OBJECT_INDEX:
-        connection.execute(
-            "update replication.skipped_code set name = %s"
-            " where source_id = %s and kind = 'index' and schema_name = %s and name = %s",
-            (
-                statement.newname,
-                source_id,
-                statement.relation.schemaname,
-                statement.relation.relname,
-            ),
+        rename_skipped_named(
+            connection,
+            source_id,
+            ("index",),
+            statement.relation.schemaname,
+            statement.relation.relname,
+            new_name=statement.newname,
         )
         return
     kinds = {
@@ -105,21 +93,11 @@ def rename_skipped(connection: Connection, source_id: int, tree: Tree) -> None:
         _OBJECT.OBJECT_TABCONSTRAINT: _CONSTRAINTS,
     }.get(statement.rename_type)
     if kinds is not None:
-        connection.execute(
-            "update replication.skipped_code set name = %s where source_id = %s"
-            " and kind = any (%s) and schema_name = %s and table_name = %s and name = %s",
-            (
-                *(statement.newname, source_id, list(kinds), statement.relation.schemaname),
-                *(statement.relation.relname, statement.subname),
-            ),
+        rename_skipped_of(
+            connection,
+            source_id,
+            kinds,
+            (statement.relation.schemaname, statement.relation.relname),
+            statement.subname,
+            new_name=statement.newname,
         )
-
-
-def _forget(
-    connection: Connection, source_id: int, kinds: Iterable[str], table: TableName, name: str
-) -> None:
-    connection.execute(
-        "delete from replication.skipped_code where source_id = %s and kind = any (%s)"
-        " and schema_name = %s and table_name = %s and name = %s",
-        (source_id, list(kinds), *table, name),
-    )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from pgrepl.config.model import OnConflict, OnError
-from pgrepl.ddl import CapturedDdl, DdlApplier
+from pgrepl.ddl import CapturedDdl
 from pgrepl.decoding.changes import INSERT
 from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.errors import DdlStopped
@@ -26,6 +27,9 @@ from pgrepl.store.spool import DDL_TABLE, SERIAL_BUCKET
 from pgrepl.store.spool_rows import SpooledPart, read_part, read_part_keys, read_parts
 from pgrepl.store.tables import add_unknown_table
 
+if TYPE_CHECKING:
+    from pgrepl.ddl_capture import Applier
+
 __all__ = ["SerialTransaction"]
 
 _FOREIGN_BYTES = "it has bytes that are not valid in the encoding"
@@ -42,7 +46,7 @@ class SerialTransaction:
         *,
         on_error: OnError,
         on_conflict: OnConflict,
-        ddl: DdlApplier,
+        ddl: Applier,
         settings: ReplaySettings,
     ) -> None:
         """Prepare; nothing runs yet."""

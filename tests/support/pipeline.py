@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pgrepl.config.model import Config, SpecialFloats
-from pgrepl.ddl import CapturedDdl, DdlApplier
+from pgrepl.ddl import CapturedDdl
+from pgrepl.ddl_capture import Applier
 from pgrepl.errors import DdlStopped
 from pgrepl.postgres.connect import Connection
 from pgrepl.receiver import Receiver, ReceiverSettings
 from pgrepl.replayer import Replayer, ReplaySettings, SourceResult
-from pgrepl.upkeep import Resync
+from pgrepl.resync import Resyncer
 from tests.support.copying import copy, make_config
 from tests.support.database import Database
 from tests.support.replaying import checksums
@@ -24,8 +25,11 @@ IN_PIECES = ReceiverSettings(segment_bytes=1)
 QUICK = ReplaySettings(backoff_s=0.01, backoff_limit_s=0.05, lock_timeout_s=0.3)
 
 
-class NoDdl:
+class NoDdl(Applier):
     """Stands where captured DDL would be applied: none is expected."""
+
+    def __init__(self) -> None:
+        """Need no configuration."""
 
     def apply(self, _connection: Connection, captured: CapturedDdl) -> None:
         raise DdlStopped(f"captured DDL at {captured.commit_lsn}")
@@ -44,10 +48,10 @@ class Pipeline:
     target: Database
     options: dict[str, Any] = field(default_factory=dict)
     #: Applies captured DDL, where some is expected.
-    ddl: DdlApplier | None = None
+    ddl: Applier | None = None
     special_floats: SpecialFloats = "mark"
     #: Copies tables again that DDL left different, where a test wants that.
-    resync: Resync | None = None
+    resync: Resyncer | None = None
 
     @property
     def config(self) -> Config:

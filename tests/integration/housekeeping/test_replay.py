@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pgrepl.config.file import load_config
-from pgrepl.errors import DdlStopped
+from pgrepl.housekeeping import Housekeeper
 from pgrepl.replayer import Replayer
 from pgrepl.store.sources import SourceRow
+from tests.support.pipeline import NoDdl
 from tests.support.program import run_pgrepl
 
 
 @dataclass
-class Diary:
-    """An upkeep that only notes what it is told."""
+class Diary(Housekeeper):
+    """A housekeeper that only notes what it is told."""
 
     entries: list[tuple[str, object]] = field(default_factory=list)
 
@@ -22,14 +23,6 @@ class Diary:
 
     def stop(self, patience_s: float | None = 0.0) -> None:
         self.entries.append(("stop", patience_s))
-
-
-class NoDdl:
-    def apply(self, *_: object) -> None:
-        raise DdlStopped("no DDL is expected here")
-
-    def record_stop(self, *_: object) -> None:
-        raise NotImplementedError
 
 
 def test_replay_of_an_empty_spool_keeps_house(household):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from datetime import timedelta
@@ -13,6 +14,7 @@ from pgrepl.config.file import load_config
 from pgrepl.errors import SchemaVersionError, TargetUnavailable
 from pgrepl.status import read_status
 from tests.support.looking import apply_spool, look, problems
+from tests.support.program import run_pgrepl
 from tests.support.streaming import Streaming
 
 
@@ -23,6 +25,8 @@ def status_of(streaming: Streaming):
 
 def test_source_that_streams_has_no_problem(streaming):
     assert problems(streaming) == {}
+    listed = run_pgrepl("parked", "list", "--config", streaming.config)
+    assert (listed.returncode, listed.stdout) == (0, "no table is parked\n")
     assert status_of(streaming).exit_code == 0
 
 
@@ -186,6 +190,9 @@ def test_parked_table_is_a_problem_with_its_changes(streaming):
     assert "public.t" in problem.message
     assert "42 changes" in problem.message
     assert found.target.tables[0].parked_reason == "unique_violation"
+    listed = run_pgrepl("parked", "list", "--json", "--config", streaming.config)
+    assert (listed.returncode, listed.stderr) == (50, "")
+    assert [table["change_count"] for table in json.loads(listed.stdout)] == [42]
 
 
 def test_ddl_that_waits_for_a_person_is_a_problem_until_one_decided(streaming):

@@ -121,6 +121,16 @@ def test_error_is_one_json_line_when_the_log_is_json(tmp_path):
     assert entry["hint"]
 
 
+def test_error_is_one_json_line_when_the_result_would_be_json(tmp_path):
+    done = run_pgrepl("config", "show", "--config", tmp_path / "none.toml", "--json")
+    assert (done.returncode, done.stdout) == (10, "")
+    assert json.loads(done.stderr) == {
+        "error": f"{tmp_path / 'none.toml'} does not exist",
+        "hint": "Check --config, or PGREPL_CONFIG in the environment.",
+        "exit_code": 10,
+    }
+
+
 def test_program_without_a_home_reads_the_file_it_is_given(tmp_path):
     config = tmp_path / "pgrepl.toml"
     config.write_text("[target]\ndsn='dbname=w'\n[sources.shop]\ndsn='dbname=a'\n")

@@ -24,9 +24,6 @@ STATEMENT = re.compile(
 #: What is still elsewhere; only ever shorter.
 ELSEWHERE: set[str] = {
     "core/catalog/sql/strangers.sql",
-    "ddl_capture/journal.py",
-    "ddl_capture/policy/skipped.py",
-    "housekeeping/history.py",
     "housekeeping/sql/foreign_keys.sql",
     "housekeeping/sql/stale_tables.sql",
     "progress/read.py",
