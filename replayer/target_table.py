@@ -75,7 +75,9 @@ class Tables:
         _, table = name
         row = find_target_table(self._connection, self._source_id, name)
         if row is None:
-            return Table(name, is_copied=False, is_parked=False, start=None, shape=None)
+            # DDL that waits may be what would have made it, or given it this name.
+            is_parked = keep_parked(self._connection, self._source_id, name)
+            return Table(name, is_copied=False, is_parked=is_parked, start=None, shape=None)
         is_copied = row.state == "ready"
         start = None
         if is_copied and row.start_lsn is not None and row.start_lsn > self._first_lsn:

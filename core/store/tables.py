@@ -54,8 +54,9 @@ written, and by DDL that makes a table, which begins empty.
 
 _Name = tuple[str, str]
 
-#: What goes with a table that is dropped, and follows one that is renamed.
-_BY_TABLE = ("source_table", "conflict", "skipped_code")
+#: What goes with a table that is dropped, and follows one that is renamed. Where DDL is applied,
+#: foreign keys do not cascade.
+_BY_TABLE = ("source_table", "conflict", "skipped_code", "resync_due")
 
 
 @dataclass(frozen=True, slots=True)

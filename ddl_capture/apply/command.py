@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import psycopg
-from postgast import pg_query_pb2
 
 from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.adapt import (
@@ -19,19 +18,22 @@ from pgrepl.ddl_capture.apply.adapt import (
     rewrite_drop,
     set_bounds,
 )
-from pgrepl.ddl_capture.apply.compare import CREATING, Comparison
+from pgrepl.ddl_capture.apply.compare import Comparison, DifferentError
+from pgrepl.ddl_capture.apply.concerned import Concern, find_concern
 from pgrepl.ddl_capture.apply.create_as import FILLED, copied_relations, create_filled
 from pgrepl.ddl_capture.apply.create_table import create_table
 from pgrepl.ddl_capture.apply.detach import DetachedPartition, find_detached
 from pgrepl.ddl_capture.apply.execution import Execution
 from pgrepl.ddl_capture.apply.grants import split_grant
 from pgrepl.ddl_capture.apply.object_kind import correct_kind
+from pgrepl.ddl_capture.apply.parking import ParkedError
+from pgrepl.ddl_capture.apply.scope import Scope
 from pgrepl.ddl_capture.apply.structure import mapped_name
 from pgrepl.ddl_capture.apply.subject import altered_tables, qualify
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
-from pgrepl.ddl_capture.definition import TableDefinition, TableName
+from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, refine
 from pgrepl.ddl_capture.policy.screening import Screening
 from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
@@ -46,8 +48,6 @@ from pgrepl.syntax.statement_kinds import statement_of
 __all__ = ["Application"]
 
 logger = logging.getLogger(__name__)
-
-_OBJECT = pg_query_pb2.ObjectType
 
 
 @dataclass(slots=True)
@@ -67,9 +67,11 @@ class Application:
     original: str | None = None
     remapped: str | None = None
     _execution: Execution = field(init=False)
+    _scope: Scope = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare; nothing runs yet."""
+        self._scope = Scope(self.target, self.event, self.tables)
         screening = Screening(self.target, self.tables, is_trusted=self.include.is_code_trusted)
         self._execution = Execution(self.target, self.include, screening, self.rewrites)
 
@@ -91,14 +93,14 @@ class Application:
         self.original = self._print(tree)
         self._learn_names(mentioned_schemas(tree))
         is_in_copy = self._is_in_copy()
-        if is_in_copy and self._comparison().is_equal(self._replicated()):
+        if is_in_copy and self._comparison().is_equal(self._scope.replicated()):
             self._record("skipped", "the copy of the table was made after it")
             return
         self._run_text(tree)
         if is_in_copy:
             # A resync copies rows, and the structure came by this; what it did to rows that the
             # copy has as they were afterwards, nobody knows.
-            for table in self._replicated():
+            for table in self._scope.replicated():
                 key = mapped_name(table, self.target.names)
                 self.target.mark(key, f"its copy was made after {self.event.tag}, applied later")
 
@@ -114,23 +116,26 @@ class Application:
         given = type(tree).FromString(tree.SerializeToString())
         try:
             with self.target.connection.transaction():
-                reason = self._try_text(tree)
+                left_out_by = self._try_text(tree)
         except psycopg.Error as exc:
             if is_transient(exc):
                 raise
             self._reach(given, exc)
+        except ParkedError:
+            raise
         except (RefusedError, RemapError, SqlSyntaxError, UnknownStatementError) as exc:
             self._reach(given, exc)
         else:
             self._check_identity()
-            self._record("skipped" if reason or self.remapped is None else "applied", reason)
+            is_skipped = left_out_by is not None or self.remapped is None
+            self._record("skipped" if is_skipped else "applied", left_out_by)
 
     def _try_text(self, tree: Tree) -> str | None:
         """Run the statement and compare; return why it is left out, if it is."""
         detached = find_detached(tree)
         reason = left_out(tree, self.include) or refine(tree, self.include)
         forget_dropped(self.target.connection, self.target.source_id, self.dropped)
-        reason = reason or self._reason_to_leave_out(tree)
+        reason = reason or self._scope.reason_to_leave_out(tree)
         built = [] if reason else self._build(tree)
         statements = [] if reason or built else self._adapt(tree)
         if not statements and not built:
@@ -149,13 +154,21 @@ class Application:
         self._execution.forget()
         # What was made for it was rolled back.
         self._learn_names(set() if tree is None else mentioned_schemas(tree))
-        if not self._is_reachable(tree):
+        if not self._scope.is_reachable(tree):
             raise error
         told = reason(error) if isinstance(error, psycopg.Error) else str(error)
         self.target.notes.append(f"the text was not run: {told}")
         forget_dropped(self.target.connection, self.target.source_id, self.dropped)
-        self._comparison().run(self._replicated())
-        for table in self._replicated():
+        try:
+            self._comparison().run(self._scope.replicated())
+        except DifferentError as exc:
+            raise DifferentError(f"{told}; without it {exc}") from error
+        except psycopg.Error as exc:
+            # The first one tells more.
+            raise exc if is_transient(exc) else error from exc
+        except (RefusedError, RemapError, SqlSyntaxError) as exc:
+            raise error from exc
+        for table in self._scope.replicated():
             if any((item.schema, item.name) == table.key for item in self.rewrites):
                 key = mapped_name(table, self.target.names)
                 self.target.mark(key, f"{self.event.tag} rewrote it, and its text was not run")
@@ -163,34 +176,22 @@ class Application:
         self._check_identity()
         self._record("applied")
 
-    def _is_reachable(self, tree: Tree | None) -> bool:
-        """Whether all that a command did shows in the structure of tables that the source tells."""
-        kind = None if tree is None else statement_of(tree)[0]
-        tables = self._replicated()
-        if not tables or kind in ("DropStmt", "DropOwnedStmt"):
-            return False
-        there = {(relation.schema, relation.name) for relation in self.target.relations()}
-        is_there = [mapped_name(table, self.target.names) in there for table in tables]
-        if self.event.tag in CREATING:
-            # One that is there is another one.
-            return not any(is_there)
-        # A table that is not there may have another name.
-        return all(is_there) and not self._is_moved(tree)
-
-    def _is_moved(self, tree: Tree | None) -> bool:
-        if tree is None:
-            return False
-        kind, statement = statement_of(tree)
-        return kind == "AlterObjectSchemaStmt" or (
-            kind == "RenameStmt" and statement.rename_type == _OBJECT.OBJECT_TABLE
-        )
-
     def run_edited(self, edited: str, decided_by: str | None) -> None:
         """Run what a person wrote instead."""
         self._learn_names(set())
         self.remapped = edited
         self.target.watch(partial(self.target.run_sql, edited))
         self._record("edited", decided_by=decided_by)
+
+    def concern(self) -> Concern:
+        """Return which tables it is about, for those who have to wait with it."""
+        try:
+            tree: Tree | None = find_statement(self.event)
+        except (UnknownStatementError, SqlSyntaxError):
+            tree = None
+        tables = [table for table in self.tables if self._scope.is_selected(table)]
+        known = self.target.known_tables()
+        return find_concern(self.event, tree, tables, self.dropped, known)
 
     def is_due(self) -> bool:
         """Whether a table of the command waits to be copied again: its rows prove nothing."""
@@ -217,70 +218,18 @@ class Application:
 
     # What is to be done.
 
-    def _is_selected(self, table: TableDefinition) -> bool:
-        return (
-            self.target.source.selection.matches(*table.root)
-            and table.persistence == "p"
-            and not table.is_extension_member
-        )
-
     def _is_in_copy(self) -> bool:
         return bool(self.tables) and self.target.is_in_copy(table.key for table in self.tables)
-
-    def _reason_to_leave_out(self, tree: Tree) -> str | None:
-        kind, statement = statement_of(tree)
-        self._check_clashes()
-        if self.event.kind == "start":
-            return self._reason_not_to_fill(statement.into.rel)
-        if kind in ("DropStmt", "DropOwnedStmt"):
-            return None
-        if self.tables:
-            if any(map(self._is_selected, self.tables)) or self._leaves(tree):
-                return None
-            return "none of its tables is replicated"
-        if kind == "IndexStmt":
-            return "it is no index of a table"
-        # Of privileges the source tells nothing.
-        schemas = {item.schema or item.name for item in self.event.objects} - {None}
-        if schemas and schemas.isdisjoint(self.target.names.schemas):
-            return "its schema is not replicated"
-        return None
-
-    def _check_clashes(self) -> None:
-        """Refuse to put anything into a schema of the target that is not the source's."""
-        named = {item.schema or item.name for item in self.event.objects}
-        for schema in named & set(self.target.clashes):
-            raise RefusedError(
-                f'schema "{self.target.clashes[schema or ""]}" exists on the target and is not'
-                " this source's"
-            )
-
-    def _leaves(self, tree: Tree) -> bool:
-        """Whether a replicated table gets a name that no pattern matches."""
-        kind, _ = statement_of(tree)
-        return kind in ("RenameStmt", "AlterObjectSchemaStmt") and any(
-            self.target.is_replicated((place, name))
-            for schema, name in altered_tables(tree)
-            for place in ([schema] if schema else self.event.path)
-        )
-
-    def _reason_not_to_fill(self, relation: Tree) -> str | None:
-        schema = relation.schemaname or next(iter(self.event.path), "")
-        if relation.relpersistence != "p" or schema == "pg_temp":
-            return "it is not a permanent table"
-        if not self.target.source.selection.matches(schema, relation.relname):
-            return "the patterns do not match it"
-        return None if self._replicated() else "it made no table"
 
     def _build(self, tree: Tree) -> list[str]:
         """Make statements of the structure where the text would need what is not replicated."""
         _, statement = statement_of(tree)
         if self.event.kind == "start":
-            return create_filled(statement, self._replicated()[0], self.target.names)
+            return create_filled(statement, self._scope.replicated()[0], self.target.names)
         likes = copied_relations(tree)
         if all(self.target.find_schema(schema, name) for schema, name in likes):
             return []
-        made = [t for t in self._replicated() if t.name == statement.relation.relname]
+        made = [t for t in self._scope.replicated() if t.name == statement.relation.relname]
         return [create_table(made[0], self.target.names)] if made else []
 
     def _adapt(self, tree: Tree) -> list[Tree]:
@@ -290,12 +239,12 @@ class Application:
         if kind == "GrantStmt":
             return split_grant(tree, self.target.find_schema, self.target.connection.info.user)
         qualify(tree, self.event)
-        keep_elements(tree, {t.name for t in self.tables if self._is_selected(t)})
+        keep_elements(tree, {t.name for t in self.tables if self._scope.is_selected(t)})
         set_bounds(tree, self.tables)
         if self._is_absent(tree):
             # It becomes a replicated one by this; the comparison makes it.
             return []
-        if not remove_foreign_keys(tree, self.tables, self._is_replicated):
+        if not remove_foreign_keys(tree, self.tables, self._scope.is_replicated):
             return []
         if not self._execution.screening.remove_unnamed(tree):
             return []
@@ -312,11 +261,6 @@ class Application:
         return not all(
             any((place, name) in there for place in ([schemas.get(schema)] if schema else path))
             for schema, name in altered
-        )
-
-    def _is_replicated(self, table: TableName) -> bool:
-        return (
-            self.target.source.selection.matches(*table) and table[0] in self.target.names.schemas
         )
 
     # Doing it.
@@ -336,7 +280,7 @@ class Application:
 
     def _execute_built(self, statements: Sequence[str]) -> None:
         self._prepare(statements)
-        for schema in {table.schema for table in self._replicated()} - set(self.target.known):
+        for schema in {table.schema for table in self._scope.replicated()} - set(self.target.known):
             self.target.make_schema(schema)
         self._execution.run()
 
@@ -359,23 +303,16 @@ class Application:
 
     # Afterwards.
 
-    def _replicated(self) -> list[TableDefinition]:
-        return [
-            table
-            for table in self.tables
-            if self._is_selected(table) and table.schema in self.target.names.schemas
-        ]
-
     def _comparison(self) -> Comparison:
         return Comparison(self.target, self.event.tag, self._execution, self.dropped)
 
     def _compare(self) -> None:
-        self._comparison().run(self._replicated())
+        self._comparison().run(self._scope.replicated())
 
     def _check_identity(self) -> None:
         """Say of new tables whether their updates and deletes can be told."""
         for table in self.tables:
-            if table.kind != "r" or not self._is_selected(table):
+            if table.kind != "r" or not self._scope.is_selected(table):
                 continue
             if mapped_name(table, self.target.names) not in self.target.made:
                 continue

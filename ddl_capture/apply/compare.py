@@ -9,6 +9,7 @@ from pgrepl.ddl_capture.apply.create_table import create_table
 from pgrepl.ddl_capture.apply.execution import Execution
 from pgrepl.ddl_capture.apply.reaching import StepRunner
 from pgrepl.ddl_capture.apply.reconcile import DroppedPart, plan_steps
+from pgrepl.ddl_capture.apply.scope import CREATING
 from pgrepl.ddl_capture.apply.structure import Difference, compare_tables, mapped_name
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import DroppedObject
@@ -17,15 +18,13 @@ from pgrepl.ddl_capture.policy.expectation import find_absent, find_code, withou
 from pgrepl.ddl_capture.policy.skipped import forget_others
 from pgrepl.store.skipped_code import SkippedCode, read_skipped_of, record_skipped
 
-__all__ = ["CREATING", "Comparison", "DifferentError"]
+__all__ = ["Comparison", "DifferentError"]
 
 _NAMED = frozenset({"check", "exclusion constraint", "foreign key", "index", "unique constraint"})
 #: So many differences are shown; the first ones tell.
 _SHOWN = 5
 #: A statement about a table may change its partitions, so that another one follows from it.
 _ROUNDS = 3
-#: Commands whose tables had no rows before.
-CREATING = frozenset({"CREATE TABLE", "CREATE TABLE AS", "SELECT INTO", "CREATE SCHEMA"})
 
 
 class DifferentError(ValueError):
@@ -64,13 +63,17 @@ class Comparison:
         if not selected:
             return
         there = self._there()
-        for key, table in selected.items():
-            if key not in there:
-                self._bring(key, table)
-                there.add(key)
+        brought = [key for key in selected if key not in there]
+        for key in brought:
+            self._bring(selected[key])
+            there.add(key)
         for key, table in selected.items():
             self._forget(table)
             self._reach(key, table, there.__contains__)
+        for key in brought if self._tag not in CREATING else ():
+            self._target.mark(
+                key, f"it came into replication by {self._tag}: what it held before is not here"
+            )
 
     def is_equal(self, tables: Iterable[TableDefinition]) -> bool:
         """Whether replicated tables have the source's structure already."""
@@ -171,16 +174,12 @@ class Comparison:
     def _there(self) -> set[TableName]:
         return {(relation.schema, relation.name) for relation in self._target.relations()}
 
-    def _bring(self, key: TableName, table: TableDefinition) -> None:
+    def _bring(self, table: TableDefinition) -> None:
         """Make a table that the target has not: it became a replicated one, or its text failed."""
         if table.schema not in self._target.known:
             self._target.make_schema(table.schema)
         sql = create_table(table, self._target.names)
-        self._target.watch(lambda: self._execution.run_text(sql))
-        if self._tag not in CREATING:
-            self._target.mark(
-                key, f"it came into replication by {self._tag}: what it held before is not here"
-            )
+        self._target.watch(partial(self._execution.run_text, sql))
 
 
 def _must_be_given(column: Column) -> bool:

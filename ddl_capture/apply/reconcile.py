@@ -20,6 +20,7 @@ from pgrepl.ddl_capture.apply.structure import (
     canonical_constraint,
     canonical_index,
     is_referenced,
+    there_of,
 )
 from pgrepl.ddl_capture.definition import Constraint, Index, TableDefinition, TableName
 from pgrepl.syntax.parse import quoted_names
@@ -137,13 +138,13 @@ class _Plan:
         source, target = self._table.source, self._table.target
         schemas = {there: here for here, there in self._table.names.schemas.items()}
         has = [(schemas.get(schema, schema), name) for schema, name in target.parents]
-        if source.bound and has == list(source.parents) and not self._table.has_same_bound():
-            return has, list(source.parents)
-        if bool(source.bound) != bool(target.bound):
-            return has, list(source.parents)
+        wanted = list(there_of(source.parents, self._table.names, self._is_there))
+        is_rebound = bool(source.bound) and has == wanted and not self._table.has_same_bound()
+        if is_rebound or bool(source.bound) != bool(target.bound):
+            return has, wanted
         return (
-            [parent for parent in has if parent not in source.parents],
-            [parent for parent in source.parents if parent not in has],
+            [parent for parent in has if parent not in wanted],
+            [parent for parent in wanted if parent not in has],
         )
 
     def _leave_parents(self) -> Iterator[Step]:

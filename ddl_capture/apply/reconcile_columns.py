@@ -7,6 +7,7 @@ copied again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from pgrepl.ddl_capture.apply.create_table import column_clause
 from pgrepl.ddl_capture.apply.reconcile_step import Needless, Step, Table, alter
@@ -44,12 +45,20 @@ def _drop(table: Table, name: str) -> Step:
 
 
 def _add(table: Table, column: Column) -> Iterator[Step]:
-    clause = column_clause(column)
-    # The values of a generated column are computed from the others, by what is immutable.
-    yield alter(table, f"add column {clause}", "AT_AddColumn", is_void=column.generated is None)
+    if column.generated is not None or column.identity:
+        # The values of a generated column are computed from the others, by what is immutable.
+        is_void = column.generated is None
+        yield alter(table, f"add column {column_clause(column)}", "AT_AddColumn", is_void=is_void)
+        return
+    bare = replace(column, default=None, is_not_null=False)
+    yield alter(table, f"add column {column_clause(bare)}", "AT_AddColumn", is_void=True)
+    yield from _alter(table, column, bare, is_on_target=False)
 
 
-def _alter(table: Table, column: Column, found: Column) -> Iterator[Step]:
+def _alter(
+    table: Table, column: Column, found: Column, *, is_on_target: bool = True
+) -> Iterator[Step]:
+    """Yield what makes one column of another; that one may be written in the source's names."""
     is_computed = _differs(table, column.generated, found.generated)
     if is_computed and column.generated is not None:
         yield _drop(table, column.name)
@@ -58,7 +67,9 @@ def _alter(table: Table, column: Column, found: Column) -> Iterator[Step]:
     alter_column = f"alter column {quoted_names(column.name)}"
     if is_computed:
         yield alter(table, f"{alter_column} drop expression", "AT_DropExpression")
-    is_retyped = canonical_type(column, table.names) != canonical_type(found, None)
+    is_retyped = is_on_target and (
+        canonical_type(column, table.names) != canonical_type(found, None)
+    )
     if found.default is not None and (is_retyped or column.default is None):
         yield alter(table, f"{alter_column} drop default", "AT_ColumnDefault")
     if found.identity and not column.identity:

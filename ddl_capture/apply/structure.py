@@ -33,6 +33,7 @@ __all__ = [
     "compare_tables",
     "is_referenced",
     "mapped_name",
+    "there_of",
 ]
 
 # How a text that PostgreSQL prints becomes a statement that can be parsed.
@@ -94,12 +95,21 @@ def canonical_index(index: Index, names: SchemaMap | None) -> str:
     """Return an index's definition without its name and its storage options."""
     try:
         tree = parse_one(index.definition)
+        if not tree.HasField("index_stmt"):
+            return index.definition
         tree.index_stmt.idxname = ""
         tree.index_stmt.table_space = ""
         tree.index_stmt.ClearField("options")
         return _canonical(_STATEMENT, to_sql(tree), names)
     except SqlSyntaxError as exc:
         return f"{index.definition} ({exc})"
+
+
+def there_of(
+    tables: Sequence[TableName], names: SchemaMap | None, is_there: Callable[[TableName], bool]
+) -> Sequence[TableName]:
+    """Return those of some tables that the target has."""
+    return [table for table in tables if _is_replicated(table, names, is_there)]
 
 
 def is_referenced(
@@ -115,9 +125,10 @@ def _facts(
 ) -> dict[str, str]:
     """Return every fact of a table by its name, as text."""
     facts: dict[str, str] = {"kind": table.kind, "replica identity": table.replica_identity}
-    if table.parents:
+    parents = there_of(table.parents, names, is_there)
+    if parents:
         facts["parents"] = ", ".join(
-            quoted_names(_schema(schema, names), name) for schema, name in table.parents
+            quoted_names(_schema(schema, names), name) for schema, name in parents
         )
     if table.partition_key:
         facts["partition key"] = _canonical(_PARTITION_KEY, table.partition_key, names)

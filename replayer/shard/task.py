@@ -195,17 +195,18 @@ def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
         to_lsn=task.to_lsn,
     )
     reach("replayer.fenced")
-    parked: set[TableName] = set()
+    #: Tables that cannot be applied, and whether they are parked; else they wait for their copy.
+    parked: dict[TableName, bool] = {}
     with _chunks(sessions, task) as chunks:
         for chunk in chunks:
             for name, changes in chunk.changes.items():
                 # Whoever reads does not see what is parked here and now.
                 failed = None if name in parked else _apply_table(connection, task, changes)
                 if failed is not None:
-                    park(connection, task.source_id, name, failed)
-                    result.parked.append(Parking(name, failed.reason))
-                    parked.add(name)
-                if name in parked:
+                    parked[name] = park(connection, task.source_id, name, failed)
+                    if parked[name]:
+                        result.parked.append(Parking(name, failed.reason))
+                if parked.get(name):
                     add_parts(connection, task.source_id, name, chunk.keys)
             _add_ignored(connection, task.source_id, chunk)
             result.count(chunk)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.ddl_capture import Applier, decide, install
-from pgrepl.errors import DdlStopped
-from tests.support.backlog import control, die_at
+from pgrepl.ddl_capture import Applier, install
+from tests.support.backlog import die_at
 from tests.support.copying import structure
 from tests.support.pipeline import IN_PIECES, Pipeline
 from tests.support.workload import make_tables
@@ -61,26 +60,3 @@ def test_table_made_of_a_view_is_there_before_its_rows(source, target):
     assert pipeline.replay().error is None
     assert_equal(pipeline)
     assert target.value("select count(*) from replication.resync_due") == 0
-
-
-def test_ddl_that_cannot_be_applied_stops_its_source_until_it_is_settled(source, target):
-    make_tables(source)
-    pipeline = make_pipeline(source, target)
-    pipeline.copy()
-    target.execute(f"alter table {pipeline.schema('app')}.accounts add column club integer")
-    source.execute(
-        "insert into app.accounts values (7001, 1, 'before')",
-        "alter table app.accounts add column club text",
-        "insert into app.accounts values (7002, 1, 'behind', 'gold')",
-    )
-    pipeline.receive()
-    result = pipeline.replay()
-    assert isinstance(result.error, DdlStopped)
-    assert result.error.exit_code == 50
-    accounts = f"select array_agg(id order by id) from {pipeline.schema('app')}.accounts"
-    assert target.value(f"{accounts} where id > 7000") == [7001]
-    target.execute(f"alter table {pipeline.schema('app')}.accounts drop column club")
-    with control(pipeline) as connection:
-        decide(connection, source.name, "retry")
-    assert pipeline.replay().error is None
-    assert_equal(pipeline)

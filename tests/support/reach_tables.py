@@ -1,35 +1,12 @@
-"""What DDL does to a schema, one scenario after another, all of them on one source.
-
-Each has a schema of its own, named after it. ``before`` is there when the source is copied; what
-``after`` does is captured, each entry as a client's message, rows among it.
-"""
+"""What DDL does to tables, their names, columns and indexes, one scenario after another."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.support.reach_case import CHANGE, MORE, T, case
 
-
-@dataclass(frozen=True)
-class Scenario:
-    name: str
-    before: str
-    after: tuple[str, ...]
-
-
-def _case(name: str, before: str, *after: str) -> Scenario:
-    return Scenario(name, before, after)
-
-
-T = (
-    "create table t (id int primary key, a int, b text default 'b');"
-    " insert into t select g, g, 'r' || g from generate_series(1, 3) g;"
-)
-MORE = "insert into t (id, a) values (7, 7)"
-CHANGE = "update t set a = a + 10 where id = 2"
-
-SCENARIOS = (
+TABLE_SCENARIOS = (
     # Names that PostgreSQL chooses.
-    _case(
+    case(
         "plain_index_takes_the_name",
         f"{T} create index t_a_key on t (a); create index t_a_idx on t (b)",
         "alter table t add unique (a)",
@@ -37,14 +14,14 @@ SCENARIOS = (
         MORE,
         CHANGE,
     ),
-    _case(
+    case(
         "constraint_names_collide",
         f"{T} alter table t add check (a > 0)",
         "alter table t add check (a < 1000)",
         "alter table t add constraint t_a_check2 check (a < 2000), add check (a < 3000)",
         MORE,
     ),
-    _case(
+    case(
         "primary_key_name_is_taken",
         "create table x (id int); create index t_pkey on x (id);",
         "create table t (id int primary key, a int)",
@@ -53,7 +30,7 @@ SCENARIOS = (
         "alter table t add primary key (id)",
         MORE,
     ),
-    _case(
+    case(
         "like_including_all",
         f"{T} create index on t (a); create unique index on t (b); create index on t (lower(b));"
         " alter table t add check (a > 0); comment on column t.a is 'x'",
@@ -65,7 +42,7 @@ SCENARIOS = (
         "insert into w select * from t",
         "update u set a = 5 where id = 1",
     ),
-    _case(
+    case(
         "like_with_identity_and_generated",
         "create table t (id int generated always as identity primary key, a int,"
         " g int generated always as (a * 2) stored); insert into t (a) values (1), (2);",
@@ -76,7 +53,7 @@ SCENARIOS = (
         "create table w (like t including generated)",
         "insert into w (id, a) values (1, 2)",
     ),
-    _case(
+    case(
         "partitions_with_automatic_names",
         "create table t (id int, a int, primary key (id, a)) partition by range (a);"
         " create table t_1 partition of t for values from (0) to (10);"
@@ -92,7 +69,7 @@ SCENARIOS = (
         "insert into t_1 values (9, 9, 9)",
         "update t set id = 100 where id = 2",
     ),
-    _case(
+    case(
         "attach_with_own_indexes",
         "create table t (id int, a int) partition by list (a);"
         " create unique index t_u on t (id, a); create table p (id int, a int);"
@@ -106,7 +83,7 @@ SCENARIOS = (
         "insert into q values (4, 4)",
     ),
     # ALTER TABLE on what is no table.
-    _case(
+    case(
         "alter_table_of_an_index",
         f"{T} create index i on t (a); create unique index u on t (b)",
         "alter table i rename to j",
@@ -116,7 +93,7 @@ SCENARIOS = (
         "alter table j set (fillfactor = 60)",
         MORE,
     ),
-    _case(
+    case(
         "alter_table_of_a_sequence",
         f"{T} create sequence s; create table n (id int default nextval('s'), a int)",
         "alter table s rename to s2",
@@ -128,7 +105,7 @@ SCENARIOS = (
         "alter sequence s2 increment by 5",
         "drop table n",
     ),
-    _case(
+    case(
         "alter_table_of_a_view",
         f"{T} create view w as select id, a from t",
         "alter table w rename to x",
@@ -138,7 +115,7 @@ SCENARIOS = (
         "drop view y",
         CHANGE,
     ),
-    _case(
+    case(
         "materialized_view_with_index",
         f"{T} create materialized view m as select id, a from t",
         "create unique index on m (id)",
@@ -152,7 +129,7 @@ SCENARIOS = (
         MORE,
     ),
     # CASCADE.
-    _case(
+    case(
         "drop_function_cascade_takes_a_default",
         f"{T} create function f() returns int language sql as 'select 5';"
         " alter table t alter a set default f()",
@@ -162,7 +139,7 @@ SCENARIOS = (
         "alter table t alter a set default 3",
         "insert into t (id) values (10)",
     ),
-    _case(
+    case(
         "drop_function_cascade_takes_a_generated_column",
         f"{T} create function f(int) returns int language sql immutable as 'select $1 * 2';"
         " alter table t add g int generated always as (f(a)) stored",
@@ -173,7 +150,7 @@ SCENARIOS = (
         CHANGE,
         "alter table t add k int",
     ),
-    _case(
+    case(
         "drop_function_cascade_takes_a_check_and_an_index",
         f"{T} create function f(int) returns int language sql immutable as 'select $1 * 2';"
         " alter table t add constraint c check (f(a) > 0); create unique index i on t (f(a))",
@@ -183,7 +160,7 @@ SCENARIOS = (
         MORE,
         "alter table t add k int",
     ),
-    _case(
+    case(
         "drop_type_cascade_takes_columns",
         "create type e as enum ('x', 'y'); create table t (id int primary key, a int, e e, f e[]);"
         " insert into t values (1, 1, 'x', '{y}'), (2, 2, 'x', '{}')",
@@ -192,7 +169,7 @@ SCENARIOS = (
         CHANGE,
         "alter table t add g int default 4",
     ),
-    _case(
+    case(
         "drop_domain_cascade",
         "create domain d as int check (value > 0); create table t (id int primary key, a d, b d);"
         " insert into t values (1, 1, 1), (2, 2, 2)",
@@ -201,7 +178,7 @@ SCENARIOS = (
         MORE,
         CHANGE,
     ),
-    _case(
+    case(
         "drop_table_cascade_takes_foreign_keys",
         f"{T} create table u (id int primary key, t_id int references t); insert into u"
         " values (1, 1)",
@@ -210,7 +187,7 @@ SCENARIOS = (
         "alter table u add k int",
         "insert into u values (3, 98, 1)",
     ),
-    _case(
+    case(
         "drop_schema_cascade",
         f"{T} create schema if not exists reach_extra; create table reach_extra.x"
         " (id int primary key); create type reach_extra.ty as enum ('a');"
@@ -219,7 +196,7 @@ SCENARIOS = (
         MORE,
         "alter table t add d int",
     ),
-    _case(
+    case(
         "drop_column_cascade",
         f"{T} create view w as select a from t; alter table t add unique (a, b)",
         "alter table t drop a cascade",
@@ -228,7 +205,7 @@ SCENARIOS = (
         CHANGE,
     ),
     # Indexes.
-    _case(
+    case(
         "reindex_concurrently",
         f"{T} create unique index u on t (a)",
         "reindex index concurrently u",
@@ -236,7 +213,7 @@ SCENARIOS = (
         "alter table t add k int",
         MORE,
     ),
-    _case(
+    case(
         "create_and_drop_concurrently",
         T,
         "create unique index concurrently u on t (a)",
@@ -246,7 +223,7 @@ SCENARIOS = (
         "alter table t add k int",
         MORE,
     ),
-    _case(
+    case(
         "index_becomes_a_constraint",
         "create table t (id int not null, a int not null); create unique index i on t (id);"
         " create unique index j on t (a)",
@@ -255,7 +232,7 @@ SCENARIOS = (
         MORE,
         CHANGE,
     ),
-    _case(
+    case(
         "index_with_a_missing_extension",
         T,
         "create extension if not exists pg_trgm",
@@ -266,7 +243,7 @@ SCENARIOS = (
         "alter table t add k int",
         MORE,
     ),
-    _case(
+    case(
         "index_of_own_operator_class",
         f"{T} create function cmp(int, int) returns int language sql immutable as"
         " 'select case when $1 > $2 then 1 when $1 < $2 then -1 else 0 end';",
@@ -279,7 +256,7 @@ SCENARIOS = (
         "alter table t add k int",
         CHANGE,
     ),
-    _case(
+    case(
         "brin_hash_gin_gist",
         "create table t (id int primary key, a int, j jsonb, p point, v tsvector)",
         "create index on t using brin (a)",
@@ -290,7 +267,7 @@ SCENARIOS = (
         "create index on t using spgist (p)",
         MORE,
     ),
-    _case(
+    case(
         "access_methods_and_tablespaces",
         T,
         "create access method heap2 type table handler heap_tableam_handler",
@@ -304,7 +281,7 @@ SCENARIOS = (
         MORE,
     ),
     # Defaults and checks that rest on code.
-    _case(
+    case(
         "default_of_code",
         f"{T} create function f() returns int language plpgsql as 'begin return 4; end'",
         "alter table t add d int default f()",
@@ -316,7 +293,7 @@ SCENARIOS = (
         "alter table u alter a drop default",
         CHANGE,
     ),
-    _case(
+    case(
         "default_names_a_missing_table",
         f"{T} create table x (id int)",
         "alter table t add r regclass default 'pg_class'::regclass",
@@ -326,7 +303,7 @@ SCENARIOS = (
         "drop table x",
         CHANGE,
     ),
-    _case(
+    case(
         "foreign_key_to_a_skipped_unique_index",
         f"{T} create function f(int) returns boolean language sql immutable as 'select true';",
         "create unique index u on t (a)",
@@ -336,7 +313,7 @@ SCENARIOS = (
         "create unique index d_x on d (x) where f(x)",
         MORE,
     ),
-    _case(
+    case(
         "domains",
         "create domain d as int check (value > 0) default 5;"
         " create table t (id int primary key, a d); insert into t values (1, 1), (2, 2)",
@@ -353,7 +330,7 @@ SCENARIOS = (
         CHANGE,
     ),
     # Columns.
-    _case(
+    case(
         "retype_everything",
         "create table t (id int primary key, a int, b text, c date, d numeric(5,2));"
         " insert into t values (1, 1, '10', '2020-01-01', 1.5), (2, 2, '20', null, 2.5)",
@@ -367,7 +344,7 @@ SCENARIOS = (
         "alter table t alter d type varchar(10)",
         "alter table t alter d set data type char(4) using substr(d, 1, 4)",
     ),
-    _case(
+    case(
         "retype_with_constraints_and_defaults",
         f"{T} alter table t add constraint c check (a > 0), add unique (a);"
         " create index on t (a); alter table t alter a set default 4",
@@ -377,7 +354,7 @@ SCENARIOS = (
         "alter table t alter b type varchar(20), alter b set not null",
         CHANGE,
     ),
-    _case(
+    case(
         "identity_columns",
         T,
         "alter table t alter id add generated always as identity (start 100)",
@@ -392,7 +369,7 @@ SCENARIOS = (
         "alter sequence u_id_seq rename to odd",
         "insert into u (v) values ('z')",
     ),
-    _case(
+    case(
         "generated_columns",
         T,
         "alter table t add g int generated always as (a * 2) stored",
@@ -403,7 +380,7 @@ SCENARIOS = (
         "alter table t alter g set not null",
         CHANGE,
     ),
-    _case(
+    case(
         "serial_columns",
         T,
         "alter table t add s serial",
@@ -415,7 +392,7 @@ SCENARIOS = (
         "drop sequence u_id_seq",
         CHANGE,
     ),
-    _case(
+    case(
         "rename_everything",
         f"{T} create index i on t (a); alter table t add constraint c check (a > 0),"
         " add constraint u unique (b)",
@@ -430,7 +407,7 @@ SCENARIOS = (
         "alter table t rename a2 to a",
         MORE,
     ),
-    _case(
+    case(
         "rename_and_make_another",
         T,
         "alter table t rename to old",
@@ -441,7 +418,7 @@ SCENARIOS = (
         " to old; commit",
         CHANGE,
     ),
-    _case(
+    case(
         "set_schema",
         f"{T} create schema if not exists reach_b",
         "alter table t set schema reach_b",
@@ -449,7 +426,7 @@ SCENARIOS = (
         "alter table reach_b.t set schema set_schema",
         CHANGE,
     ),
-    _case(
+    case(
         "not_null_and_storage",
         T,
         "alter table t alter a set not null, alter b set storage external, alter b set statistics"
@@ -462,324 +439,4 @@ SCENARIOS = (
         "alter table t reset (fillfactor), set without cluster",
         CHANGE,
     ),
-    # Foreign keys.
-    _case(
-        "foreign_keys",
-        f"{T} create table c (id int primary key, t_id int); insert into c values (1, 1)",
-        "alter table c add foreign key (t_id) references t on delete cascade not valid",
-        "alter table c validate constraint c_t_id_fkey",
-        "alter table c alter constraint c_t_id_fkey deferrable initially deferred",
-        "create table d (id int primary key references t, up int references d)",
-        "insert into d values (1, 1), (2, null)",
-        "alter table c rename constraint c_t_id_fkey to fk",
-        "alter table t drop constraint t_pkey cascade",
-        "alter table t add primary key (id)",
-        MORE,
-    ),
-    _case(
-        "foreign_keys_of_partitions",
-        "create table r (id int primary key); insert into r values (1), (2);"
-        " create table t (id int, a int references r, primary key (id, a)) partition by list (a);"
-        " create table t_1 partition of t for values in (1)",
-        "create table t_2 partition of t for values in (2)",
-        "insert into t values (1, 1), (2, 2)",
-        "create table u (id int, t_id int, t_a int, foreign key (t_id, t_a) references t)",
-        "insert into u values (1, 1, 1)",
-        "alter table t detach partition t_2",
-        "alter table t add constraint more foreign key (id) references r",
-        "insert into t values (2, 1)",
-    ),
-    _case(
-        "foreign_key_in_a_cycle",
-        "",
-        "create table p (id int primary key, q_id int); create table q (id int primary key,"
-        " p_id int references p); alter table p add foreign key (q_id) references q",
-        "insert into p values (1, null); insert into q values (1, 1); update p set q_id = 1",
-    ),
-    # Inheritance and partitions.
-    _case(
-        "inheritance",
-        f"{T} create table c1 (extra int) inherits (t); insert into c1 values (10, 10, 'x', 1)",
-        "alter table t add k int default 5",
-        "alter table c1 no inherit t",
-        "alter table c1 add l int",
-        "insert into c1 values (11, 11, 'y', 2, 3, 4)",
-        "create table c2 (id int not null, a int, b text default 'b', k int default 5)",
-        "alter table c2 inherit t",
-        "insert into c2 values (20, 20)",
-        "alter table t add constraint pos check (a > 0)",
-        "alter table t rename a to a2",
-        "alter table t drop column b",
-        "create table c3 () inherits (t)",
-        "insert into c3 (id) values (30)",
-        "alter table t alter a2 type bigint",
-    ),
-    _case(
-        "partitions_of_partitions",
-        "create table t (id int, a int, b text) partition by range (a)",
-        "create table t_1 partition of t for values from (0) to (100) partition by hash (id)",
-        "create table t_1a partition of t_1 for values with (modulus 2, remainder 0)",
-        "create table t_1b partition of t_1 for values with (modulus 2, remainder 1)",
-        "create table t_d partition of t default",
-        "insert into t select g, g * 40, 'x' from generate_series(1, 5) g",
-        "alter table t add c int default 3, add primary key (id, a)",
-        "alter table t alter b set default 'z'",
-        "alter table t detach partition t_d",
-        "create table t_2 partition of t for values from (100) to (1000)",
-        "insert into t values (9, 500)",
-        "alter table t_1 rename to t_one",
-        "truncate t_1a",
-        "drop table t_2",
-    ),
-    _case(
-        "typed_table",
-        "create type ct as (id int, a int, b text)",
-        "create table t of ct (primary key (id), a with options default 5)",
-        "insert into t (id) values (1)",
-        "alter type ct add attribute c int cascade",
-        "update t set c = 4",
-        "alter type ct rename attribute b to bb cascade",
-        "alter type ct alter attribute c type bigint cascade",
-        "alter table t not of",
-        "alter table t add d int",
-        "insert into t (id) values (2)",
-        "alter type ct drop attribute a cascade",
-    ),
-    # Types.
-    _case(
-        "enums",
-        "create type e as enum ('a', 'b'); create table t (id int primary key, a int, e e);"
-        " insert into t values (1, 1, 'a'), (2, 2, 'b')",
-        "alter type e add value 'c'",
-        "insert into t values (7, 7, 'c')",
-        "alter type e add value 'aa' before 'b'",
-        "alter type e rename value 'a' to 'z'",
-        "alter type e rename to e2",
-        "create type e3 as enum ('z', 'aa', 'b', 'c')",
-        "alter table t alter e type e3 using e::text::e3",
-        "drop type e2",
-        CHANGE,
-    ),
-    _case(
-        "ranges",
-        "",
-        "create type fr as range (subtype = float8, subtype_diff = float8mi)",
-        'create type tr as range (subtype = text, collation = "C")',
-        "create table t (id int primary key, a int, f fr, x tr)",
-        "insert into t values (1, 1, '[1.5,2.5]', '[a,b)'), (2, 2, null, null)",
-        "create unique index on t (f)",
-        "alter table t add exclude using gist (f with &&)",
-        "alter type fr rename to fr2",
-        CHANGE,
-    ),
-    _case(
-        "composites",
-        "create type c as (x int, y text); create table t (id int primary key, a int, c c);"
-        " insert into t values (1, 1, '(1,x)'), (2, 2, null)",
-        "alter type c add attribute z int",
-        "update t set c = '(1,x,3)' where id = 1",
-        "alter type c drop attribute x",
-        "alter type c rename attribute y to yy",
-        "create table u (id int primary key, c c[] default '{}')",
-        "insert into u values (1, array['(q,2)'::c])",
-        "alter type c set schema public",
-        "alter type public.c set schema composites",
-        CHANGE,
-    ),
-    _case(
-        "base_type_and_casts",
-        T,
-        "create type shell",
-        "create function cast_it(int) returns text language sql immutable as 'select ''x'''",
-        "create aggregate agg (int) (sfunc = int4pl, stype = int)",
-        "create operator === (leftarg = int, rightarg = int, function = int4eq)",
-        "create text search configuration tsc (copy = simple)",
-        'create collation coll from "C"',
-        "alter table t add c text collate coll",
-        "alter collation coll rename to coll2",
-        "drop type shell",
-        MORE,
-    ),
-    # What a copy does not need.
-    _case(
-        "statistics_comments_policies",
-        T,
-        "create statistics st (dependencies) on a, b from t",
-        "create statistics st3 on a, (a + id) from t",
-        "alter statistics st set statistics 100",
-        "alter statistics st rename to st2",
-        "drop statistics st2",
-        "comment on table t is 'a'; comment on column t.a is 'b'; comment on constraint t_pkey on"
-        " t is 'c'; comment on index t_pkey is 'd'",
-        "alter table t enable row level security; create policy p on t using (true); alter policy"
-        " p on t rename to p2; drop policy p2 on t",
-        "create publication reach_pub for table t; alter publication reach_pub set (publish ="
-        " 'insert'); drop publication reach_pub",
-        "create rule r as on insert to t do also nothing; drop rule r on t",
-        "create function tf() returns trigger language plpgsql as 'begin return new; end'",
-        "create trigger tr before insert on t for each row execute function tf()",
-        "alter table t disable trigger tr; alter trigger tr on t rename to tr2; drop trigger tr2"
-        " on t",
-        "grant select on t to public; revoke select on t from public",
-        "alter table t owner to current_user",
-        "cluster t using t_pkey",
-        "alter table t cluster on t_pkey",
-        MORE,
-    ),
-    _case(
-        "foreign_data",
-        T,
-        "create foreign data wrapper fdw; create server srv foreign data wrapper fdw;"
-        " create foreign table ft (id int, a int) server srv",
-        "alter foreign table ft add b int",
-        "alter foreign table ft rename to ft2",
-        "create table p (id int, a int) partition by list (a)",
-        "create foreign table p_f partition of p for values in (1) server srv",
-        "create table p_1 partition of p for values in (2)",
-        "insert into p values (1, 2)",
-        "alter table p add b int default 5",
-        "drop foreign data wrapper fdw cascade",
-        MORE,
-    ),
-    _case(
-        "unlogged_and_temporary",
-        f"{T} create unlogged table un (id int primary key, a int); insert into un values (1, 1)",
-        "create temporary table tt (id int); alter table tt add x int; drop table tt",
-        "create unlogged table un2 (id int primary key)",
-        "insert into un2 values (1)",
-        "alter table un set logged",
-        "insert into un values (2, 2)",
-        "alter table t set unlogged",
-        "alter table t set logged",
-        MORE,
-    ),
-    _case(
-        "create_table_as",
-        T,
-        "create table u as select * from t",
-        "create table v as select id, a * 2 as d from t with no data",
-        "select id, now() as at into w from t",
-        "create table if not exists u as select 1 as x",
-        "alter table u add primary key (id)",
-        "update u set a = 5 where id = 1",
-        "create table x as table t",
-        "create table y as values (1, 'a')",
-        "insert into y values (2, 'b')",
-    ),
-    _case(
-        "one_transaction",
-        T,
-        "begin; alter table t add x int; insert into t values (7, 7, 'c', 7); alter table t drop"
-        " b; create table u (like t including all); insert into u select * from t; alter table u"
-        " rename x to y; update u set y = 3; drop table t; alter table u rename to t; commit",
-        "begin; create table gone (id int); savepoint s; create table kept (id int); rollback to"
-        " s; create table kept2 (id int primary key); commit",
-        "insert into kept2 values (1)",
-        CHANGE,
-    ),
-    _case(
-        "functions_that_run_ddl",
-        T,
-        "do $$ begin for i in 1..3 loop execute format('create table l%s (id int primary key, a"
-        " int check (a > %s))', i, i - 1); execute format('insert into l%s values (1, %s)', i, i);"
-        " end loop; end $$",
-        "create function mk(n text) returns void language plpgsql as $$ begin execute 'alter"
-        " table t add ' || quote_ident(n) || ' int default 1'; end $$",
-        "select mk('f1'); select mk('f2')",
-        MORE,
-    ),
-    _case(
-        "drop_and_make_again",
-        T,
-        "drop table t",
-        "create table t (id int primary key, a text)",
-        "insert into t values (2, 'x')",
-        "drop table t; create table t (id bigint, a int, b text, unique (a))",
-        "alter table t replica identity full",
-        MORE,
-        "update t set b = 'y' where id = 7",
-    ),
-    _case(
-        "replica_identity",
-        "create table t (id int not null, a int not null, b text);"
-        " insert into t values (2, 2, 'x')",
-        "create unique index ui on t (id)",
-        "alter table t replica identity using index ui",
-        CHANGE,
-        "alter index ui rename to ui2",
-        "drop index ui2",
-        "alter table t replica identity full",
-        MORE,
-        CHANGE,
-        "alter table t replica identity nothing",
-        "alter table t add primary key (id), replica identity default",
-        "update t set a = 1 where id = 7",
-    ),
-    _case(
-        "odd_names",
-        'create table "T a.b" ("Id" int primary key, "a""b" int, "select" text);'
-        " insert into \"T a.b\" values (1, 1, 'x')",
-        'alter table "T a.b" add "c.d" int default 3',
-        'alter table "T a.b" rename "select" to "from"',
-        'create unique index "I ""x""" on "T a.b" ("a""b", "from")',
-        'alter table "T a.b" add check ("a""b" > 0), add unique ("c.d", "Id")',
-        "insert into \"T a.b\" values (2, 2, 'y', 4)",
-        'alter table "T a.b" rename to "t ü"',
-        'update "t ü" set "from" = \'z\' where "Id" = 1',
-    ),
-    _case(
-        "sequences",
-        "",
-        "create sequence s start 5; create sequence s2 as smallint cycle maxvalue 9",
-        "create table t (id int default nextval('s') primary key, a int)",
-        "insert into t (a) values (1)",
-        "alter sequence s restart with 50; alter sequence s owned by t.id; alter sequence s2"
-        " rename to s3",
-        "insert into t (a) values (2)",
-        "alter sequence s set unlogged; alter sequence s set logged",
-        "alter table t alter id drop default",
-        "drop sequence s; drop sequence s3",
-        MORE,
-    ),
-    _case(
-        "exclusion_and_deferrable",
-        "create table t (id int primary key, a int, r int4range); insert into t values"
-        " (1, 1, '[1,2)'), (2, 2, '[2,3)')",
-        "alter table t add constraint ex exclude using gist (r with &&) deferrable",
-        "alter table t add constraint un unique (a) deferrable initially deferred",
-        "alter table t add unique nulls not distinct (a, id)",
-        "alter table t add constraint inc unique (id) include (a)",
-        MORE,
-        "update t set a = 3 - a where id < 3",
-        "alter table t drop constraint ex, drop constraint un",
-    ),
-    _case(
-        "schema_rename",
-        f"{T}",
-        "create schema reach_c; create table reach_c.t (id int primary key, a int); insert into"
-        " reach_c.t values (2, 2)",
-        "alter schema reach_c rename to reach_d",
-        "update reach_d.t set a = 9 where id = 2",
-        "create schema reach_c create table z (id int primary key)",
-        "insert into reach_c.z values (1)",
-        "alter table reach_d.t add k int default 4",
-        MORE,
-    ),
-    _case(
-        "due_then_renamed",
-        "create table t (id int primary key, a int, b timestamptz default '2020-01-01+00');"
-        " insert into t values (1, 1), (2, 2)",
-        "alter table t add r float8 default random()",
-        "alter table t alter r set not null",
-        "insert into t values (8, 8, null, 0.5)",
-        "alter table t rename to t2",
-        "update t2 set a = 5 where id = 1",
-        "alter table t2 alter b type text",
-        "update t2 set b = 'x' where id = 2",
-        "alter table t2 rename to t",
-        "update t set a = 6 where id = 2",
-    ),
 )
-
-#: Schemas that scenarios share besides their own.
-OTHER_SCHEMAS = ("reach_b", "reach_c", "reach_d", "reach_extra")
