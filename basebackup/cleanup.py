@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pgrepl.basebackup import copy_state
-from pgrepl.catalog.dependents import find_dependents, find_strangers
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
-from pgrepl.errors import TargetError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.slot import drop_slot
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.sources import SourceRow, read_target_schemas, remove_source
+from pgrepl.store.removal import check_removable
+from pgrepl.store.sources import SourceRow, remove_source
 
-__all__ = ["check_removable", "discard"]
+__all__ = ["discard"]
 
 
 def discard(
@@ -45,27 +44,3 @@ def discard(
         reach("basebackup.discarded")
         drop_slot(origin, source.endpoint, row.slot)
         remove_source(target, row.source_id)
-
-
-def check_removable(target: Connection, endpoint: Endpoint, source_id: int) -> None:
-    """Refuse to drop a source's schemas when more than the copy would go with them.
-
-    Raises
-    ------
-    TargetError
-        naming what others made.
-
-    """
-    dependents = find_dependents(target, list(read_target_schemas(target, source_id).values()))
-    if dependents:
-        raise TargetError(
-            f"{endpoint}: objects outside the copy depend on it: {', '.join(dependents[:5])}",
-            hint="Drop them first; pgrepl removes only what it made.",
-        )
-    strangers = find_strangers(target, source_id)
-    if strangers:
-        raise TargetError(
-            f"{endpoint}: schemas of the copy hold tables that are not replicated:"
-            f" {', '.join(strangers[:5])}",
-            hint="Move them to another schema or drop them; pgrepl removes only what it made.",
-        )

@@ -8,8 +8,8 @@ from uuid import UUID
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.basebackup.rows.parts import Part
-from pgrepl.basebackup.schema.classify import SchemaPlan
 from pgrepl.basebackup.schema.needed_objects import LeftOut, skipped_as_left_out
+from pgrepl.basebackup.schema.plan import SchemaPlan
 from pgrepl.basebackup.snapshot import Start
 from pgrepl.catalog.ownership import hand_over
 from pgrepl.catalog.tables import SourceTable

@@ -15,8 +15,8 @@ from pgrepl.basebackup.preflight import (
 )
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.rows.parts import plan_parts
-from pgrepl.basebackup.schema.classify import Step
 from pgrepl.basebackup.schema.needed_objects import LeftOut, skipped_as_left_out
+from pgrepl.basebackup.schema.plan import Step
 from pgrepl.basebackup.snapshot import keep_new_snapshot
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.postgres.connect import connect

@@ -15,7 +15,7 @@ from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.basebackup.parallel_sessions import run_lanes
-from pgrepl.basebackup.schema.classify import Phase
+from pgrepl.basebackup.schema.plan import Phase
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.naming import shown_name
 from pgrepl.failpoint import reach

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.basebackup.report import CopyOptions
-from pgrepl.basebackup.schema.classify import SchemaPlan, sift
+from pgrepl.basebackup.schema.classify import sift
 from pgrepl.basebackup.schema.dump import read_dump
 from pgrepl.basebackup.schema.errors import SchemaError
+from pgrepl.basebackup.schema.plan import SchemaPlan
 from pgrepl.basebackup.schema.rehearsal import judge_dump
 from pgrepl.basebackup.schema.source_objects import SourceObjects, read_objects
 from pgrepl.basebackup.schema.without_code import Reduced, without_code

@@ -17,13 +17,13 @@ import psycopg
 from psycopg.sql import Literal
 
 from pgrepl.basebackup import copy_state, post_data
-from pgrepl.basebackup.cleanup import check_removable, discard
+from pgrepl.basebackup.cleanup import discard
 from pgrepl.basebackup.preflight import TargetSide, check_target, plan_schema, prepare
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
 from pgrepl.basebackup.rows.copy import RowCopy
 from pgrepl.basebackup.rows.workers import CopyWorkers, start_copy_workers
 from pgrepl.basebackup.same_source import check_options, check_same, check_unchanged
-from pgrepl.basebackup.schema.classify import ROW_PHASES
+from pgrepl.basebackup.schema.plan import ROW_PHASES
 from pgrepl.basebackup.snapshot import (
     Keeper,
     keep_new_slot,
@@ -41,8 +41,10 @@ from pgrepl.postgres.programs import find_client
 from pgrepl.postgres.server import Identity, identify
 from pgrepl.postgres.slot import drop_slot
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.publications.make import make_publications
 from pgrepl.store.copy_work import clear_work, leave_out_steps, read_progress
 from pgrepl.store.migrations import migrate
+from pgrepl.store.removal import check_removable
 from pgrepl.store.sources import (
     SourceRow,
     add_source,
@@ -124,7 +126,7 @@ class _Run:
             copy_state.forget(self.target, row.source_id)
             drop_slot(self.origin, self.source.endpoint, row.slot)
             return row.source_id
-        if slot_exists(self.origin, self.source.endpoint, self.source.slot):
+        if self._slot_exists(self.source.slot):
             raise SourceError(
                 f'{self.source.endpoint}: slot "{self.source.slot}" exists, but this target'
                 " did not make it",
@@ -176,13 +178,19 @@ class _Run:
 
     def _make_slot(self, source_id: int) -> Keeper:
         self.watcher.begin("slot")
-        keeper = keep_new_slot(self.source.endpoint, self.source.slot)
+        if self.source.plugin == "pgoutput":
+            # A publication that is younger than the slot would stop it.
+            make_publications(self.origin, self.source)
+        keeper = keep_new_slot(self.source.endpoint, self.source.slot, self.source.plugin)
         reach("basebackup.slot_created")
         with translated(self.config.target.endpoint, "cannot record the slot"):
             set_copying(self.target, source_id, keeper.start.lsn)
         reach("basebackup.slot_recorded")
         logger.info("slot made", extra={"slot": self.source.slot, "lsn": str(keeper.start.lsn)})
         return keeper
+
+    def _slot_exists(self, slot: str) -> bool:
+        return slot_exists(self.origin, self.source.endpoint, slot, self.source.plugin)
 
     def _make_schema_or_drop_slot(self, source_id: int, keeper: Keeper) -> Sequence[SourceTable]:
         try:
@@ -229,7 +237,7 @@ class _Run:
         return tables
 
     def _resume(self, row: SourceRow) -> None:
-        if not slot_exists(self.origin, self.source.endpoint, row.slot):
+        if not self._slot_exists(row.slot):
             raise SourceError(
                 f'{self.source.endpoint}: slot "{row.slot}" is gone, and with it the changes since'
                 " the copy began",

@@ -22,7 +22,6 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SourceError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
-from pgrepl.postgres.slot import PLUGIN
 from pgrepl.postgres.sqlstate import translated
 
 __all__ = ["Keeper", "Start", "keep_new_slot", "keep_new_snapshot", "slot_exists"]
@@ -134,11 +133,11 @@ def _holders(endpoint: Endpoint, table: SourceTable) -> str:
     return "pid " + ", ".join(str(pid) for (pid,) in rows) if rows else "another transaction"
 
 
-def keep_new_slot(endpoint: Endpoint, slot: str) -> Keeper:
+def keep_new_slot(endpoint: Endpoint, slot: str, plugin: str) -> Keeper:
     """Make a slot and keep the snapshot of its consistent point."""
     # The snapshot dies with the next command on the slot's own connection, so another keeps it.
     with connect(endpoint, _STAGE, is_replication=True) as maker:
-        consistent_point, exported = _SlotCreation(endpoint, maker, slot).result()
+        consistent_point, exported = _SlotCreation(endpoint, maker, slot, plugin).result()
         keeper = connect(endpoint, _STAGE)
         with translated(endpoint, "cannot keep the snapshot"):
             open_snapshot(keeper, exported)
@@ -162,11 +161,11 @@ def keep_new_snapshot(endpoint: Endpoint) -> Keeper:
 class _SlotCreation:
     """CREATE_REPLICATION_SLOT in a thread, while we tell who keeps it waiting."""
 
-    def __init__(self, endpoint: Endpoint, maker: Connection, slot: str) -> None:
+    def __init__(self, endpoint: Endpoint, maker: Connection, slot: str, plugin: str) -> None:
         self._endpoint = endpoint
         self._maker = maker
         self._statement = SQL("CREATE_REPLICATION_SLOT {} LOGICAL {} (SNAPSHOT 'export')").format(
-            Identifier(slot), Identifier(PLUGIN)
+            Identifier(slot), Identifier(plugin)
         )
 
     def _create(self) -> tuple[str, str, str, str] | None:
@@ -202,7 +201,7 @@ class _SlotCreation:
         return pids
 
 
-def slot_exists(connection: Connection, endpoint: Endpoint, slot: str) -> bool:
+def slot_exists(connection: Connection, endpoint: Endpoint, slot: str, plugin: str) -> bool:
     """Whether the slot is there and still of use.
 
     Raises
@@ -219,8 +218,8 @@ def slot_exists(connection: Connection, endpoint: Endpoint, slot: str) -> bool:
         ).fetchone()
     if row is None:
         return False
-    plugin, is_here, wal_status = row
-    if plugin != PLUGIN or not is_here:
+    own_plugin, is_here, wal_status = row
+    if own_plugin != plugin or not is_here:
         raise SourceError(
             f'{endpoint}: slot "{slot}" is somebody else\'s',
             hint="Set another slot name for this source in pgrepl.toml.",

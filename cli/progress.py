@@ -15,7 +15,8 @@ from pgrepl.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pgrepl.progress import Binding, Bindings
+    from pgrepl.progress import Bindings
+    from pgrepl.store.bindings import Binding
 
 __all__ = ["progress"]
 

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pgrepl.status import Positions, SourceStatus, Status, Step
-    from pgrepl.status.facts import SourceFacts, TableFacts, TargetFacts
+    from pgrepl.status.facts import SourceFacts, TargetFacts
+    from pgrepl.store.overview import TableOverview
 
 __all__ = ["as_json"]
 
@@ -118,7 +119,7 @@ def _target(target: TargetFacts) -> dict[str, Any]:
     }
 
 
-def _table(table: TableFacts) -> dict[str, Any]:
+def _table(table: TableOverview) -> dict[str, Any]:
     return {
         "name": table.name,
         "state": table.state,

@@ -10,7 +10,8 @@ from pgrepl.durations import print_duration
 
 if TYPE_CHECKING:
     from pgrepl.status import Positions, SourceStatus, Step
-    from pgrepl.status.facts import SourceFacts, TableFacts, TargetFacts
+    from pgrepl.status.facts import SourceFacts, TargetFacts
+    from pgrepl.store.overview import TableOverview
 
 __all__ = ["Line", "block", "print_bytes"]
 
@@ -165,7 +166,7 @@ def _tables(target: TargetFacts) -> str:
     return ", ".join(words)
 
 
-def _not_well(table: TableFacts) -> str:
+def _not_well(table: TableOverview) -> str:
     reasons = []
     if table.state == "copying":
         reasons.append(f"copying, {table.done_count} of {table.part_count} parts are here")

@@ -16,9 +16,8 @@ class CapturedDdl:
     """One row that the event triggers wrote into ``pgrepl.ddl_log``, and its transaction."""
 
     source: SourceRow
-    #: Commit LSN, end and time (as wal2json printed it) of the source transaction.
+    #: Commit LSN and time (PostgreSQL's text) of the source transaction.
     commit_lsn: Lsn
-    end_lsn: Lsn
     commit_at: str
     #: The row: column to PostgreSQL's text of the value.
     row: Mapping[str, str | None]

@@ -9,6 +9,7 @@ from typing import LiteralString
 from psycopg import errors
 from psycopg.rows import class_row, scalar_row
 
+from pgrepl.catalog.tables import read_tables
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.postgres.connect import Connection
@@ -63,13 +64,11 @@ class PluginList:
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A row of ``sql/source_tables.sql``."""
+    """A row of ``sql/table_facts.sql``."""
 
     oid: int
     schema: str
     table: str
-    root_schema: str
-    root_table: str
     is_partitioned: bool
     is_unlogged: bool
     replica_identity: str
@@ -180,10 +179,14 @@ def _read_plugin_list(connection: Connection) -> PluginList:
 
 
 def _read_tables(connection: Connection, selection: TableSelection) -> Sequence[SourceTable]:
-    with connection.cursor(row_factory=class_row(SourceTable)) as cursor:
-        tables = cursor.execute(_query("source_tables")).fetchall()
     # A partition comes with its root.
-    return [table for table in tables if selection.matches(table.root_schema, table.root_table)]
+    selected = [
+        table.oid
+        for table in read_tables(connection)
+        if selection.matches(table.root_schema, table.root_name)
+    ]
+    with connection.cursor(row_factory=class_row(SourceTable)) as cursor:
+        return cursor.execute(_query("table_facts"), {"tables": selected}).fetchall()
 
 
 def _query(name: str) -> LiteralString:

@@ -20,7 +20,7 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.server import identify
-from pgrepl.postgres.slot import PLUGIN, drop_slot
+from pgrepl.postgres.slot import PLUGINS, drop_slot
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.sources import SourceRow
 from pgrepl.terminal import command
@@ -119,8 +119,8 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
     ):
         slots = connection.execute(
             "select slot_name, active_pid from pg_replication_slots"
-            " where plugin = %s and database = current_database() order by 1",
-            (PLUGIN,),
+            " where plugin = any (%s) and database = current_database() order by 1",
+            (list(PLUGINS),),
         ).fetchall()
         triggers = connection.execute(
             "select t.evtname, t.evtenabled <> 'D' from pg_event_trigger t"

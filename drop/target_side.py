@@ -7,21 +7,20 @@ not reach the source leaves exactly what a later run, or a new basebackup, needs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.catalog.dependents import find_dependents, find_strangers
+from pgrepl.catalog.dependents import find_dependents
 from pgrepl.catalog.ownership import drop_owner, read_owner
 from pgrepl.config.dsn import Endpoint, Side
 from pgrepl.drop.report import DropReport, Item
-from pgrepl.errors import AlreadyRunning, PgreplError, SourceError, TargetError
+from pgrepl.errors import AlreadyRunning, PgreplError, SourceError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.failures import record
 from pgrepl.store.migrations import check_schema_version, read_version
+from pgrepl.store.removal import check_removable
 from pgrepl.store.shard_progress import take_positions
 from pgrepl.store.sources import (
     SourceRow,
@@ -88,7 +87,7 @@ def clear_target(
     schemas = sorted(read_target_schemas(connection, row.source_id).values())
     with translated(endpoint, f'cannot remove source "{row.name}"'):
         if with_data:
-            _check_dependents(connection, endpoint, row, schemas)
+            check_removable(connection, endpoint, row.source_id)
         report.removed(Side.TARGET, "origin", *_drop_origin(connection, endpoint, row))
         reach("drop.origin_dropped")
         with connection.transaction():
@@ -178,24 +177,6 @@ def _drop_origin(connection: Connection, endpoint: Endpoint, row: SourceRow) -> 
             hint=f"Stop {command('receive', row.name)} first; nothing was touched.",
         ) from exc
     return names
-
-
-def _check_dependents(
-    connection: Connection, endpoint: Endpoint, row: SourceRow, schemas: Sequence[str]
-) -> None:
-    strangers = find_strangers(connection, row.source_id)
-    if strangers:
-        raise TargetError(
-            f"{endpoint}: schemas of the copy hold tables that are not replicated:"
-            f" {', '.join(strangers[:5])}",
-            hint="Move them to another schema or drop them; pgrepl removes only what it made.",
-        )
-    dependents = find_dependents(connection, schemas)
-    if dependents:
-        raise TargetError(
-            f"{endpoint}: objects outside the copy depend on it: {', '.join(dependents[:5])}",
-            hint="Drop them first; pgrepl removes only what it made.",
-        )
 
 
 def _forget(connection: Connection, row: SourceRow) -> None:

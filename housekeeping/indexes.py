@@ -8,7 +8,7 @@ arrives from the source.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from psycopg.rows import class_row
@@ -44,11 +44,11 @@ class MissingIndex:
         return f"{shown_name(self.schema_name, self.table_name)} ({columns})"
 
 
-def find_missing(connection: Connection, source_id: int) -> Sequence[MissingIndex]:
-    """Return the foreign keys of a source that need an index, the smallest table first."""
+def find_missing(connection: Connection, schemas: Iterable[str]) -> Sequence[MissingIndex]:
+    """Return the foreign keys of some schemas that need an index, the smallest table first."""
     with connection.cursor(row_factory=class_row(MissingIndex)) as cursor:
         query = load_query("pgrepl.housekeeping", "foreign_keys")
-        return cursor.execute(query, {"source_id": source_id}).fetchall()
+        return cursor.execute(query, {"schemas": list(schemas)}).fetchall()
 
 
 def make_index(connection: Connection, missing: MissingIndex) -> None:

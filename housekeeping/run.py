@@ -148,7 +148,8 @@ class Housekeeper:
                 self._connection = None
 
     def _analyze(self, connection: Connection, source: SourceRow) -> None:
-        for schema, table in find_stale(connection, source.source_id):
+        schemas = read_target_schemas(connection, source.source_id).values()
+        for schema, table in find_stale(connection, schemas):
             self._go_on()
             analyze(connection, schema, table)
             logger.info("housekeeping: analyzed", extra={"table": shown_name(schema, table)})
@@ -172,7 +173,8 @@ class Housekeeper:
 
     def _make_indexes(self, connection: Connection, source: SourceRow) -> None:
         target = self._config.target.endpoint
-        for missing in find_missing(connection, source.source_id):
+        schemas = read_target_schemas(connection, source.source_id).values()
+        for missing in find_missing(connection, schemas):
             name = (missing.schema_name, missing.index_name)
             if name in self._hopeless:
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from psycopg.sql import SQL, Identifier
 
@@ -16,11 +16,11 @@ _LEAST_CHANGES = 10_000
 _LEAST_SHARE = 0.1
 
 
-def find_stale(connection: Connection, source_id: int) -> Sequence[tuple[str, str]]:
-    """Return the tables of a source, by their names here, that changed much, most changed first."""
+def find_stale(connection: Connection, schemas: Iterable[str]) -> Sequence[tuple[str, str]]:
+    """Return the tables of some schemas that changed much, most changed first."""
     rows = connection.execute(
         load_query("pgrepl.housekeeping", "stale_tables"),
-        {"source_id": source_id, "least": _LEAST_CHANGES, "share": _LEAST_SHARE},
+        {"schemas": list(schemas), "least": _LEAST_CHANGES, "share": _LEAST_SHARE},
     )
     return [(schema, table) for schema, table, _ in rows]
 

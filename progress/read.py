@@ -4,50 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
-from typing import LiteralString
-
-from psycopg.rows import class_row
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SchemaVersionError, TargetError, UsageError
-from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.bindings import Binding, find_binding, find_oldest, read_newest, read_since
 from pgrepl.store.migrations import check_schema_version, read_version
 from pgrepl.store.sources import find_source
 from pgrepl.terminal import command
 
-__all__ = ["Binding", "Bindings", "read_bindings"]
+__all__ = ["Bindings", "read_bindings"]
 
 #: The migration that brought bindings.
 _NEEDED_VERSION = 4
 
-_NEWEST = """
-select at, lsn from (select at, lsn from replication.binding
-                      where source_id = %(source_id)s order by at desc limit %(count)s) newest
- order by at
-"""
-_OLDEST = (
-    "select at, lsn from replication.binding where source_id = %(source_id)s order by at limit 1"
-)
-_SINCE = """
-select at, lsn from replication.binding
- where source_id = %(source_id)s and at > %(since)s order by at
-"""
-_AS_OF = """
-select at, lsn from replication.binding
- where source_id = %(source_id)s and at <= %(at)s order by at desc limit 1
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """From the time ``at`` on the target showed the source as it was at ``lsn``."""
-
-    at: datetime
-    lsn: Lsn
+_READING = "cannot read the bindings"
 
 
 class Bindings:
@@ -69,7 +42,8 @@ class Bindings:
             when nothing was published yet.
 
         """
-        found = self._read(_NEWEST, count=count)
+        with translated(self._endpoint, _READING):
+            found = read_newest(self._connection, self._number, count)
         if not found:
             raise TargetError(
                 f'source "{self._name}": nothing was published yet',
@@ -86,32 +60,26 @@ class Bindings:
             when nothing is known of that time: it lies before the oldest binding kept, or ahead.
 
         """
-        self.newest(1)
+        (newest,) = self.newest(1)
         with translated(self._endpoint, "cannot read the clock"):
             ((now,),) = self._connection.execute("select clock_timestamp()").fetchall()
         if at > now:
             raise UsageError(f"{at} lies ahead: the target's clock says {now}")
-        found = self._read(_AS_OF, at=at)
-        if not found:
-            (oldest,) = self._read(_OLDEST)
+        with translated(self._endpoint, _READING):
+            found = find_binding(self._connection, self._number, at)
+            oldest = find_oldest(self._connection, self._number) or newest
+        if found is None:
             raise UsageError(
                 f'source "{self._name}": nothing is known of {at};'
                 f" the oldest binding kept is of {oldest.at}",
                 hint="Setting housekeeping.history says how long bindings are kept.",
             )
-        return found[0]
+        return found
 
     def since(self, at: datetime) -> Sequence[Binding]:
         """Return all that were published after one, in order."""
-        return self._read(_SINCE, since=at)
-
-    def _read(self, query: LiteralString, **parameters: object) -> Sequence[Binding]:
-        with (
-            translated(self._endpoint, "cannot read the bindings"),
-            self._connection.cursor(row_factory=class_row(Binding)) as cursor,
-        ):
-            given = {"source_id": self._number, **parameters}
-            return cursor.execute(query, given).fetchall()
+        with translated(self._endpoint, _READING):
+            return read_since(self._connection, self._number, at)
 
 
 @contextmanager
@@ -125,7 +93,7 @@ def read_bindings(endpoint: Endpoint, name: str) -> Iterator[Bindings]:
 
     """
     with connect(endpoint, "progress") as connection:
-        with translated(endpoint, "cannot read the bindings"):
+        with translated(endpoint, _READING):
             version = read_version(connection)
             check_schema_version(version)
             if version and version < _NEEDED_VERSION:

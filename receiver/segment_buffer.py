@@ -19,80 +19,14 @@ from pgrepl.decoding.stream import StreamDecoder, Transaction
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
+from pgrepl.receiver.bucket_messages import BucketMessages
 from pgrepl.receiver.routing import TableName
 from pgrepl.store.spool import SERIAL_BUCKET, SegmentKind, SpoolPart
 
-__all__ = ["BucketMessages", "SegmentBuffer"]
+__all__ = ["SegmentBuffer"]
 
-#: A bucket, lines of it, and how many of them begin a transaction.
+#: A bucket, lines of it, and how many of them are no changes.
 _Lines = tuple[int, Sequence[bytes], int]
-
-#: Lines longer than this are handed on as they are; shorter ones are joined to one piece.
-_BIG_LINE_BYTES = 1 << 20
-
-
-class BucketMessages:
-    """Lines in the order they came, those of each transaction after its begin line.
-
-    Whoever has many lines to add does without a call: when ``begin`` is not that of the transaction
-    in hand, it is set, counted and added first.
-    """
-
-    __slots__ = ("add", "begin", "begin_count", "bucket", "lines")
-
-    lines: list[bytes]
-    begin_count: int
-    #: The begin line of the transaction that the last line is of.
-    begin: bytes | None
-    add: Callable[[bytes], None]
-
-    def __init__(self, bucket: int) -> None:
-        """Begin with nothing."""
-        self.bucket = bucket
-        self._set([], 0, None)
-
-    def put(self, begin: bytes, line: bytes) -> None:
-        """Add a line of the transaction that this line begins."""
-        if self.begin is not begin:
-            self.begin = begin
-            self.begin_count += 1
-            self.add(begin)
-        self.add(line)
-
-    def take(self) -> tuple[list[bytes], int]:
-        """Take all lines out, and return how many of them begin a transaction."""
-        taken = self.lines, self.begin_count
-        self._set([], 0, None)
-        return taken
-
-    def take_but(self, begin: bytes) -> tuple[list[bytes], int]:
-        """Take out the lines of all transactions but the one that this line begins."""
-        if self.begin is not begin:
-            return self.take()
-        start, lines, begin_count = self._find(begin), self.lines, self.begin_count
-        self._set(lines[start:], 1, begin)
-        return lines[:start], begin_count - 1
-
-    def take_of(self, begin: bytes) -> list[bytes]:
-        """Take out the changes of the transaction that this line begins, if it is the last here."""
-        if self.begin is not begin:
-            return []
-        start, lines = self._find(begin), self.lines
-        self._set(lines[:start], self.begin_count - 1, None)
-        return lines[start + 1 :]
-
-    def _find(self, begin: bytes) -> int:
-        """Return where the last transaction begins."""
-        at = len(self.lines) - 1
-        while self.lines[at] is not begin:
-            at -= 1
-        return at
-
-    def _set(self, lines: list[bytes], begin_count: int, begin: bytes | None) -> None:
-        self.lines = lines
-        self.begin_count = begin_count
-        self.begin = begin
-        self.add = lines.append
 
 
 @dataclass(slots=True)
@@ -168,10 +102,9 @@ class SegmentBuffer:
         self._whole_bytes = self.byte_count
         self.byte_count += len(begin)
 
-    def add(self, line: bytes, bucket: BucketMessages) -> None:
-        """Add a change of the transaction in hand."""
-        bucket.put(self.begin_line, line)
-        self.byte_count += len(line)
+    def add(self, line: bytes, bucket: BucketMessages, heads: Mapping[bytes, bytes]) -> None:
+        """Add a change of the transaction in hand, with the descriptions that it needs."""
+        self.byte_count += len(line) + bucket.put(self.begin_line, line, heads)
 
     def keep(self, end_lsn: int, losses: Mapping[TableName, str]) -> None:
         """Count the transaction in hand among the whole ones; of an empty one only its losses."""
@@ -187,8 +120,7 @@ class SegmentBuffer:
     def turn_serial(self) -> None:
         """Put what is there of the transaction in hand into one stream, in order by bucket."""
         for own in self._buckets.values():
-            for line in own.take_of(self.begin_line):
-                self.serial.put(self.begin_line, line)
+            own.move_to(self.serial, self.begin_line)
 
     def flush(self, position: int) -> None:
         """End the segment, if there is one; a transaction in hand is not part of it."""
@@ -202,13 +134,13 @@ class SegmentBuffer:
             last = self._decoder.transaction(self._begins[-1])
             _check_end(last, self._last_end)
             commit_at = last.commit_at
-            parts = _build_parts(
+            parts = self._build_parts(
                 self._take_whole(),
-                seq=self._last_seq,
                 first_part=0,
                 kind="parallel",
                 first=self._decoder.transaction(self._begins[0]),
                 last=last,
+                end_lsn=Lsn(self._last_end),
                 is_end=True,
             )
         self.ready.append(
@@ -281,13 +213,14 @@ class SegmentBuffer:
         turns_serial = is_serial and not lone.is_serial and lone.part_count > 0
         lone.is_serial = is_serial
         buckets = [self.serial] if is_serial else self._buckets.values()
-        parts = _build_parts(
+        parts = self._build_parts(
             [(own.bucket, *own.take()) for own in buckets],
-            seq=self._last_seq,
             first_part=lone.part_count,
             kind="serial" if is_serial else "parallel",
             first=transaction,
             last=transaction,
+            # The last part says where the segment ends, if no other knows.
+            end_lsn=position or transaction.end_lsn or transaction.commit_lsn,
             is_end=position is not None,
         )
         lone.part_count += len(parts)
@@ -306,55 +239,45 @@ class SegmentBuffer:
             )
         )
 
+    def _build_parts(
+        self,
+        sorted_lines: Iterable[_Lines],
+        *,
+        first_part: int,
+        kind: SegmentKind,
+        first: Transaction,
+        last: Transaction,
+        end_lsn: Lsn,
+        is_end: bool,
+    ) -> list[SpoolPart]:
+        """Return the parts of a run of transactions; buckets without lines have none.
+
+        ``is_end`` says that no others of the segment follow.
+        """
+        found = [own for own in sorted_lines if own[1]]
+        last_part = first_part + len(found) - 1
+        return [
+            SpoolPart(
+                seq=self._last_seq,
+                bucket=bucket,
+                part=number,
+                kind=kind,
+                first_lsn=first.commit_lsn,
+                last_lsn=end_lsn,
+                first_commit_at=first.commit_at,
+                last_commit_at=last.commit_at,
+                change_count=len(lines) - head_count,
+                is_last=is_end and number == last_part,
+                payload=self._decoder.payload(lines),
+            )
+            for number, (bucket, lines, head_count) in enumerate(found, start=first_part)
+        ]
+
 
 def _check_end(transaction: Transaction, end_lsn: int) -> None:
     """Compare what a begin message announced with where the commit's frame stood."""
-    if transaction.end_lsn != end_lsn:
+    if transaction.end_lsn not in (None, end_lsn):
         raise SpoolError(
             f"the source ended a transaction at {Lsn(end_lsn)}"
             f" that it had begun to end at {transaction.end_lsn}"
         )
-
-
-def _build_parts(
-    sorted_lines: Iterable[_Lines],
-    *,
-    seq: int,
-    first_part: int,
-    kind: SegmentKind,
-    first: Transaction,
-    last: Transaction,
-    is_end: bool,
-) -> list[SpoolPart]:
-    """Return the parts of a run of transactions; buckets without lines have none.
-
-    ``is_end`` says that no others of the segment follow.
-    """
-    found = [own for own in sorted_lines if own[1]]
-    last_part = first_part + len(found) - 1
-    return [
-        SpoolPart(
-            seq=seq,
-            bucket=bucket,
-            part=number,
-            kind=kind,
-            first_lsn=first.commit_lsn,
-            last_lsn=last.end_lsn,
-            first_commit_at=first.commit_at,
-            last_commit_at=last.commit_at,
-            change_count=len(lines) - begin_count,
-            is_last=is_end and number == last_part,
-            payload=_payload(lines),
-        )
-        for number, (bucket, lines, begin_count) in enumerate(found, start=first_part)
-    ]
-
-
-def _payload(lines: Sequence[bytes]) -> Sequence[bytes]:
-    """Join lines by newlines, without copying the big ones."""
-    if max(map(len, lines)) < _BIG_LINE_BYTES:
-        return (b"\n".join(lines),)
-    pieces = []
-    for line in lines:
-        pieces += [line, b"\n"]
-    return pieces[:-1]

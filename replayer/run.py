@@ -74,7 +74,7 @@ class Replayer:
         self._upkeep = upkeep
         self._resync = resync
         self._is_stopping = threading.Event()
-        self._jobs = ShardJobs(config.spark)
+        self._jobs = ShardJobs(config.spark, self._settings)
         self._settler = Settler(config, ddl, self._settings)
 
     def stop(self) -> None:
@@ -155,6 +155,7 @@ class Replayer:
             listener.clear()
             begin = time.monotonic()
             if not is_ending:
+                self._jobs.start(is_service=True)
                 self._open_sources(control, works)
                 self._look_for_resyncs(control, works.values())
             self._settler.look(control, [work.source for work in works.values()])
@@ -227,6 +228,9 @@ class Replayer:
     ) -> None:
         if not planned:
             return
+        count = sum(work.batch.change_count for _, work in planned)
+        if not self._jobs.wait(count, self._is_stopping):
+            return
         is_whole = self._config.replay.consistency == "batch"
         run = uuid4().hex[:8]
         tasks = []
@@ -236,7 +240,7 @@ class Replayer:
             tasks += shard_tasks(work, self._target, self._config.replay, self._settings, prefix)
         begin = time.monotonic()
         try:
-            results = self._jobs.run(tasks) if tasks else ()
+            results = self._jobs.run(tasks, count) if tasks else ()
         except JobFailed as exc:
             for own, _ in planned:
                 self._fail(control, own, exc)

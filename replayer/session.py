@@ -18,6 +18,9 @@ __all__ = ["Use", "lend_session", "open_session"]
 
 _STAGE = "replay"
 
+#: The server keeps some kilobytes for each.
+_PREPARED = 1000
+
 #: What a task does in a session: it may read in another than it writes in.
 Use = Literal["read", "write"]
 
@@ -31,8 +34,9 @@ _kept: dict[Use, tuple[_Purpose, Connection]] = {}
 def open_session(target: Endpoint, settings: ReplaySettings) -> Connection:
     """Open a session."""
     connection = connect(target, _STAGE)
-    # A statement on a stage means another table each time.
-    connection.prepare_threshold = None
+    # Tasks say the same again and again, a few things for each table.
+    connection.prepare_threshold = 2
+    connection.prepared_max = _PREPARED
     try:
         connection.execute(
             "select set_config('session_replication_role', 'replica', false),"

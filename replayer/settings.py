@@ -20,6 +20,9 @@ class ReplaySettings:
     #: A batch has at most so many changes and segments of a source, whatever its seconds.
     batch_changes: int = 2_000_000
     batch_segments: int = 5_000
+    #: While Spark starts, the driver itself applies batches of at most so many changes; a run that
+    #: has no more than that in all does without Spark.
+    driver_changes: int = 10_000
     #: A lock on a replicated table is waited for so long, and a task tries so often.
     lock_timeout_s: float = 10.0
     attempts: int = 3

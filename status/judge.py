@@ -21,8 +21,9 @@ from pgrepl.errors import (
     SpoolError,
     TargetError,
 )
-from pgrepl.status.facts import FailureFacts, SourceFacts, TableFacts, TargetFacts
+from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.lag import Positions, measure
+from pgrepl.store.overview import FailureOverview, TableOverview
 from pgrepl.terminal import command
 
 __all__ = ["Problem", "SourceStatus", "judge", "judge_unconfigured", "worst_code"]
@@ -252,7 +253,7 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
         )
 
 
-def _failure(failure: FailureFacts) -> Problem:
+def _failure(failure: FailureOverview) -> Problem:
     code = SourceError.exit_code if failure.stage in ("drop", "receive") else DdlError.exit_code
     return Problem(code, f"{failure.stage}-failed", failure.message, failure.hint)
 
@@ -269,7 +270,7 @@ def _lag_problems(positions: Positions | None, max_lag: timedelta | None) -> Ite
         )
 
 
-def _named(tables: list[TableFacts]) -> str:
+def _named(tables: list[TableOverview]) -> str:
     shown = ", ".join(table.name for table in tables[:_NAMED])
     more = len(tables) - _NAMED
     return f"{shown} and {more} more" if more > 0 else shown

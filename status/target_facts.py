@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import LiteralString, TypeVar
-
-from psycopg.rows import class_row
+from typing import LiteralString
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SchemaVersionError
 from pgrepl.postgres.connect import Connection, connect
-from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.status.facts import FailureFacts, ShardFacts, TableFacts, TargetFacts, TargetRow
-from pgrepl.store.migrations import check_schema_version, read_version
+from pgrepl.status.facts import TargetFacts
+from pgrepl.store.migrations import check_schema_version, has_migrations, read_version
+from pgrepl.store.overview import (
+    NEEDED_VERSION,
+    count_undecided_ddl,
+    read_failures,
+    read_shards,
+    read_sources,
+    read_troubled_tables,
+)
 
 __all__ = ["read_target"]
 
-T = TypeVar("T")
-
-#: What is asked for here stands in the migrations up to this one.
-_NEEDED_VERSION = 8
-
 _PATIENCE_S = 10
 
-_SHARDS: LiteralString = """
-select source_id, shard, applied_seq, applied_lsn, updated_at
-  from replication.shard_progress where source_id = any (%(ids)s) order by source_id, shard
-"""
-_FAILURES: LiteralString = """
-select source_id, stage, at, message, hint
-  from replication.failure where source_id = any (%(ids)s) order by source_id, at desc
-"""
-_PENDING_DDL: LiteralString = """
-select source_id, count(*)
-  from replication.ddl_pending where source_id = any (%(ids)s) and decision is null
- group by source_id
-"""
 _SESSIONS: LiteralString = """
 select substr(application_name, 8), count(*)
   from pg_stat_activity
@@ -73,13 +59,10 @@ def _has_schema(connection: Connection) -> bool:
     check_schema_version(version)
     if version == 0:
         return False
-    ((count,),) = connection.execute(
-        "select count(*) from replication.schema_version where version <= %s", (_NEEDED_VERSION,)
-    ).fetchall()
-    if count < _NEEDED_VERSION:
+    if not has_migrations(connection, NEEDED_VERSION):
         raise SchemaVersionError(
             f'target: schema "replication" has version {version},'
-            f" status needs version {_NEEDED_VERSION}",
+            f" status needs version {NEEDED_VERSION}",
             hint="The next basebackup, receive or replay of this version of pgrepl brings it up"
             " to date.",
         )
@@ -89,23 +72,14 @@ def _has_schema(connection: Connection) -> bool:
 def _read(
     connection: Connection, names: Sequence[str], configured: Sequence[str] | None
 ) -> Mapping[str, TargetFacts]:
-    with connection.cursor(row_factory=class_row(TargetRow)) as cursor:
-        query = load_query("pgrepl.status", "target_sources")
-        given = {
-            "names": list(names),
-            # Nothing differs from null.
-            "configured": None if configured is None else list(configured),
-        }
-        rows = cursor.execute(query, given).fetchall()
+    rows = read_sources(connection, names, besides=configured)
     ids = [row.source_id for row in rows]
-    shards = _by_source(connection, _SHARDS, ids, ShardFacts)
-    failures = _by_source(connection, _FAILURES, ids, FailureFacts)
-    pending: dict[int, int] = dict(connection.execute(_PENDING_DDL, {"ids": ids}).fetchall())
+    shards = read_shards(connection, ids)
+    failures = read_failures(connection, ids)
+    pending = count_undecided_ddl(connection, ids)
     sessions: dict[str, int] = dict(connection.execute(_SESSIONS, {}).fetchall())
     ((clock_at,),) = connection.execute("select clock_timestamp()").fetchall()
-    with connection.cursor(row_factory=class_row(TableFacts)) as cursor:
-        query = load_query("pgrepl.status", "target_tables")
-        tables = cursor.execute(query, {"ids": ids}).fetchall()
+    tables = read_troubled_tables(connection, ids)
     return {
         row.name: TargetFacts(
             clock_at=clock_at,
@@ -118,13 +92,3 @@ def _read(
         )
         for row in rows
     }
-
-
-def _by_source(
-    connection: Connection, query: LiteralString, ids: Sequence[int], kind: type[T]
-) -> Mapping[int, Sequence[T]]:
-    """Make values of rows whose first column is the source."""
-    found: dict[int, list[T]] = defaultdict(list)
-    for source_id, *values in connection.execute(query, {"ids": ids}):
-        found[source_id].append(kind(*values))
-    return found

@@ -34,13 +34,15 @@ LOGICAL_DECODING: Mapping[str, str] = {
     "wal_level": "logical",
     "max_wal_senders": "20",
     "max_replication_slots": "20",
+    # From 18 on; until then the number of slots is that of origins too.
+    "max_active_replication_origins": "20",
     # In postgresql.conf one quoted text is a list; in ALTER SYSTEM it would be a single name.
     # Servers before 15.19 do not know the setting.
     "output_plugin_libraries": "pgoutput, test_decoding, wal2json",
 }
 
 #: Settings that older servers do not know, and do without.
-_NEWER = frozenset({"output_plugin_libraries"})
+_NEWER = frozenset({"output_plugin_libraries", "max_active_replication_origins"})
 
 # Nobody misses the data of a throwaway cluster after a power cut.
 _FAST = {

@@ -9,8 +9,8 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
-from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.shard_progress import has_passed
 
 __all__ = ["Follower", "end_of_wal"]
 
@@ -61,10 +61,8 @@ class Follower:
         deadline = time.monotonic() + self.patience_s
         while True:
             with translated(self.endpoint, "cannot follow the replication"):
-                ((has_passed,),) = self.connection.execute(
-                    load_query("pgrepl.verify", "passed"), {"source": self.source_id, "lsn": lsn}
-                ).fetchall()
-            if has_passed:
+                is_passed = has_passed(self.connection, self.source_id, lsn)
+            if is_passed:
                 return True
             if time.monotonic() > deadline:
                 return False

@@ -12,11 +12,11 @@ from pgrepl.catalog.tables import read_tables
 from pgrepl.catalog.unreadable import Unreadable, read_unreadable
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import TargetError, UsageError
-from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.migrations import migrate
 from pgrepl.store.skipped_code import read_skipped
 from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
+from pgrepl.store.tables import Condition, read_conditions
 from pgrepl.terminal import command
 from pgrepl.verify.compare import Piece, Sides, VerifyTask
 from pgrepl.verify.job import VerifyWorkers, first_pass, start_verify_workers
@@ -186,17 +186,15 @@ class _Run:
 
     def _subjects(self, here: Details, there: Details) -> list[Subject]:
         with translated(self.sides.task.target, "cannot read the state of the tables"):
-            rows = self.sides.target.execute(
-                load_query("pgrepl.verify", "table_notes"), {"source": self.row.source_id}
-            ).fetchall()
-        notes = {(schema, name): (is_ready, note) for schema, name, is_ready, note in rows}
+            conditions = read_conditions(self.sides.target, self.row.source_id)
         closed = {item.key: item for item in self.report.unreadable if not item.is_sequence}
         subjects = []
         for key in sorted(here.keys() & there.keys()):
             if here[key].is_partitioned or there[key].is_partitioned:
                 continue
             subject = make_subject(here[key], there[key])
-            is_ready, note = notes.get(key, (True, None))
+            condition = conditions.get(key)
+            is_ready, note = (True, None) if condition is None else _judge(condition)
             if key in closed:
                 is_ready, note = False, f"not compared: {closed[key].reason}"
             if note is None and subject.key is None:
@@ -285,3 +283,14 @@ class _Run:
 
     def _table(self, subject: Subject) -> TableReport:
         return next(table for table in self.report.tables if table.name == subject.name)
+
+
+def _judge(condition: Condition) -> tuple[bool, str | None]:
+    """Return whether a table can be compared, and what is to be said of it."""
+    if condition.state != "ready":
+        return False, "not compared: it is being copied"
+    if condition.resync_reason is not None:
+        return True, f"needs a resync: {condition.resync_reason}"
+    if condition.parked_reason is not None:
+        return True, f"its changes are parked: {condition.parked_reason}"
+    return True, None

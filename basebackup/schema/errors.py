@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CodeNeededError", "SchemaError", "UnknownStatementError"]
+__all__ = ["CodeNeededError", "SchemaError", "UnknownStatementError", "unknown_statement"]
 
 
 class SchemaError(ValueError):
@@ -27,3 +27,8 @@ class CodeNeededError(SchemaError):
         "Exclude the table in pgrepl.toml; or, if whoever may change the source's schema may also"
         " run SQL on the target, set trust_code = true for the source there."
     )
+
+
+def unknown_statement(kind: str) -> UnknownStatementError:
+    """Return the error for a kind of statement that is not known."""
+    return UnknownStatementError(f"pgrepl does not know a statement of the source's schema: {kind}")

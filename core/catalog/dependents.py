@@ -9,7 +9,7 @@ from psycopg.rows import scalar_row
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
-__all__ = ["find_dependents", "find_strangers"]
+__all__ = ["find_dependents"]
 
 
 def find_dependents(connection: Connection, schemas: Sequence[str]) -> Sequence[str]:
@@ -17,12 +17,4 @@ def find_dependents(connection: Connection, schemas: Sequence[str]) -> Sequence[
     with connection.cursor(row_factory=scalar_row) as cursor:
         return cursor.execute(
             load_query("pgrepl.catalog", "dependents"), {"schemas": list(schemas)}
-        ).fetchall()
-
-
-def find_strangers(connection: Connection, source_id: int) -> Sequence[str]:
-    """Return the tables in a source's schemas that pgrepl does not replicate."""
-    with connection.cursor(row_factory=scalar_row) as cursor:
-        return cursor.execute(
-            load_query("pgrepl.catalog", "strangers"), {"source": source_id}
         ).fetchall()

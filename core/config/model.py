@@ -57,7 +57,7 @@ OnError = Literal["park", "stop"]
 OnConflict = Literal["error", "apply"]
 SpecialFloats = Literal["mark", "exact"]
 SourceKind = Literal["postgres"]
-Plugin = Literal["wal2json"]
+Plugin = Literal["wal2json", "pgoutput"]
 
 #: What DDL may bring besides tables and what they need.
 _DDL_KINDS = ("views", "functions", "triggers", "grants", "policies")
@@ -309,7 +309,7 @@ class SourceConfig:
     plugin: Plugin = field(
         default="wal2json",
         metadata=keys.choice(
-            "the output plugin that decodes its changes; nothing else can be read yet", Plugin
+            "the output plugin that decodes its changes, see [plugins](plugins.md)", Plugin
         ),
     )
 

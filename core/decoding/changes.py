@@ -66,7 +66,7 @@ class Layout:
             if (name in self.key if self.key else not shape.by_name[name].is_generated)
         )
         #: Whether it leaves no column open.
-        self.is_full = len(columns) == len(shape.columns)
+        self.is_full = carried.issubset(columns)
 
     def values(self, change: Change) -> Change:
         """Return the new row's values."""

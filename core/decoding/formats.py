@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from pgrepl.decoding.payload import PayloadDecoder
+from pgrepl.decoding.pgoutput import PgoutputPayload, PgoutputStream
 from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.decoding.wal2json import Wal2JsonPayload, Wal2JsonStream
 from pgrepl.errors import SpoolError
@@ -13,9 +14,15 @@ from pgrepl.errors import SpoolError
 __all__ = ["payload_decoder", "stream_decoder"]
 
 #: By the name of the output plugin, which is also the format that a row of the spool says.
-_STREAMS: Mapping[str, Callable[[], StreamDecoder]] = {"wal2json": Wal2JsonStream}
+_STREAMS: Mapping[str, Callable[[], StreamDecoder]] = {
+    "pgoutput": PgoutputStream,
+    "wal2json": Wal2JsonStream,
+}
 #: Made for the encoding of a row.
-_PAYLOADS: Mapping[str, Callable[[str], PayloadDecoder]] = {"wal2json": Wal2JsonPayload}
+_PAYLOADS: Mapping[str, Callable[[str], PayloadDecoder]] = {
+    "pgoutput": PgoutputPayload,
+    "wal2json": Wal2JsonPayload,
+}
 
 
 def stream_decoder(plugin: str) -> StreamDecoder:

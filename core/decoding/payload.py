@@ -26,7 +26,6 @@ class Begin(NamedTuple):
     #: PostgreSQL's text of the time.
     commit_at: str
     commit_lsn: int
-    end_lsn: int
 
 
 class Destination(Protocol):

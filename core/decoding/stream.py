@@ -18,17 +18,19 @@ class Action(IntEnum):
     """What a message is about."""
 
     CHANGE = 0  # insert, update or delete of one row
-    TRUNCATE = 1  # of one table; a command that names several gives one message for each
+    TRUNCATE = 1  # of one table or several
     BEGIN = 2
     COMMIT = 3
-    MESSAGE = 4  # of pg_logical_emit_message, in a transaction or outside
+    MESSAGE = 4  # of pg_logical_emit_message, or another that does not matter
+    RELATION = 5  # describes a table, until another one does
 
 
 class Transaction(NamedTuple):
     """What a begin message says of its transaction."""
 
     commit_lsn: Lsn
-    end_lsn: Lsn
+    #: None: only its commit will say.
+    end_lsn: Lsn | None
     #: Microseconds since 2000.
     commit_at: int
 
@@ -50,10 +52,16 @@ class StreamDecoder(Protocol):
     #: Which bytes of a message tell its action, and which action they tell.
     action_at: slice
     actions: Mapping[bytes, Action]
-    #: What the key of a change's table ends before, see ``table_key``.
+    #: Where the key of a change's table stands, see ``table_key``; None: not always in one place.
+    key_slice: slice | None
+    #: What it ends before then.
     key_end: bytes
+    #: Whether payloads need the descriptions of their tables.
+    has_heads: bool
+    #: Whether values come in the ``client_encoding`` of the session.
+    converts_encoding: bool
 
-    def option_sets(self) -> Sequence[Mapping[str, str]]:
+    def option_sets(self, slot: str) -> Sequence[Mapping[str, str]]:
         """Return options for ``START_REPLICATION``, the best first; old servers refuse some."""
 
     def has_special_values(self, options: Mapping[str, str]) -> bool:
@@ -86,8 +94,23 @@ class StreamDecoder(Protocol):
     def table_name(self, message: bytes, codec: str) -> tuple[str, str]:
         """Decode schema and name of a change's table, in whatever characters they are."""
 
+    def learn(self, relation: bytes, codec: str) -> bool:
+        """Take the description of a table; whether it replaces another one of the same table."""
+
+    def heads_of(self, change: bytes) -> Mapping[bytes, bytes]:
+        """Return the descriptions that a change needs, by what tells tables apart.
+
+        It is the same object until another description is learned.
+        """
+
     def is_insert(self, change: bytes) -> bool:
         """Whether a change is an insert."""
+
+    def truncates(self, message: bytes) -> Sequence[bytes]:
+        """Return a TRUNCATE as one message for each table."""
+
+    def payload(self, messages: Sequence[bytes]) -> Sequence[bytes]:
+        """Return messages as the spool keeps them, in pieces: big ones are not copied."""
 
     def transaction(self, begin: bytes) -> Transaction:
         """Decode a begin message."""

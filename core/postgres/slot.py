@@ -6,9 +6,10 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 
-__all__ = ["PLUGIN", "drop_slot"]
+__all__ = ["PLUGINS", "drop_slot"]
 
-PLUGIN = "wal2json"
+#: The output plugins of our slots.
+PLUGINS = ("wal2json", "pgoutput")
 
 
 def drop_slot(connection: Connection, endpoint: Endpoint, slot: str) -> bool:
@@ -16,7 +17,7 @@ def drop_slot(connection: Connection, endpoint: Endpoint, slot: str) -> bool:
     with translated(endpoint, f'cannot drop slot "{slot}"'):
         dropped = connection.execute(
             "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
-            " where slot_name = %s and plugin = %s and database = current_database()",
-            (slot, PLUGIN),
+            " where slot_name = %s and plugin = any (%s) and database = current_database()",
+            (slot, list(PLUGINS)),
         ).fetchall()
     return bool(dropped)

@@ -8,12 +8,26 @@ strictly increasing in both, and behind every shard, whoever writes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import LiteralString
 
+from psycopg.rows import class_row
+
+from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 
-__all__ = ["prune", "publish"]
+__all__ = [
+    "Binding",
+    "find_binding",
+    "find_oldest",
+    "prune",
+    "publish",
+    "read_newest",
+    "read_since",
+]
 
 # Where the clock stands behind the newest binding, time goes on by the smallest step there is.
 _PUBLISH = """
@@ -32,6 +46,14 @@ delete from replication.binding
    and at < (select max(at) from replication.binding
               where source_id = %(source_id)s and at <= %(horizon)s)
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """From the time ``at`` on the target showed the source as it was at ``lsn``."""
+
+    at: datetime
+    lsn: Lsn
 
 
 def publish(connection: Connection, source_id: int, lsn: Position) -> bool:
@@ -56,3 +78,42 @@ def prune(connection: Connection, source_id: int, horizon: datetime) -> int:
     The last one at or before the horizon stays: it is the answer for the horizon itself.
     """
     return connection.execute(_PRUNE, {"source_id": source_id, "horizon": horizon}).rowcount
+
+
+def read_newest(connection: Connection, source_id: int, count: int) -> Sequence[Binding]:
+    """Return the last bindings of a source, in the order they were published."""
+    query: LiteralString = (
+        "select at, lsn from (select at, lsn from replication.binding where source_id = %s"
+        " order by at desc limit %s) newest order by at"
+    )
+    return _read(connection, query, source_id, count)
+
+
+def read_since(connection: Connection, source_id: int, at: datetime) -> Sequence[Binding]:
+    """Return all bindings after a time, in the order they were published."""
+    query: LiteralString = (
+        "select at, lsn from replication.binding where source_id = %s and at > %s order by at"
+    )
+    return _read(connection, query, source_id, at)
+
+
+def find_oldest(connection: Connection, source_id: int) -> Binding | None:
+    """Return the oldest binding that is kept."""
+    query: LiteralString = (
+        "select at, lsn from replication.binding where source_id = %s order by at limit 1"
+    )
+    return next(iter(_read(connection, query, source_id)), None)
+
+
+def find_binding(connection: Connection, source_id: int, at: datetime) -> Binding | None:
+    """Return the binding that held at a time."""
+    query: LiteralString = (
+        "select at, lsn from replication.binding where source_id = %s and at <= %s"
+        " order by at desc limit 1"
+    )
+    return next(iter(_read(connection, query, source_id, at)), None)
+
+
+def _read(connection: Connection, query: LiteralString, *given: object) -> Sequence[Binding]:
+    with connection.cursor(row_factory=class_row(Binding)) as cursor:
+        return cursor.execute(query, given).fetchall()

@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 Phase = Literal["key", "attach", "property", "foreign_key", "validate", "valid_foreign_key", "view"]
+"""When a statement of the schema runs after the data: in this order, one phase after the other."""
 
 _Name = tuple[str, str]
 

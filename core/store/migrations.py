@@ -24,6 +24,7 @@ __all__ = [
     "Migration",
     "check_schema_version",
     "fit_to_server",
+    "has_migrations",
     "known_migrations",
     "migrate",
     "read_version",
@@ -73,6 +74,11 @@ def read_version(connection: Connection) -> int | None:
         "select coalesce(max(version), 0) from replication.schema_version"
     ).fetchall()
     return int(version)
+
+
+def has_migrations(connection: Connection, version: int) -> bool:
+    """Whether every step up to this version ran; the schema must exist."""
+    return _read_applied(connection).issuperset(range(1, version + 1))
 
 
 def _read_applied(connection: Connection) -> frozenset[int]:

@@ -11,6 +11,7 @@ from pgrepl.errors import PgreplError, Retry
 from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
 from pgrepl.store.bindings import publish
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "change_shard_count",
     "finish",
     "follow_idle",
+    "has_passed",
     "move",
     "move_all",
     "read_least_applied",
@@ -203,3 +205,11 @@ def _has_applied(connection: Connection, source_id: int) -> bool:
         (source_id, source_id),
     ).fetchall()
     return bool(is_there)
+
+
+def has_passed(connection: Connection, source_id: int, position: Position) -> bool:
+    """Whether the target shows everything of a source that committed before a position."""
+    ((is_passed,),) = connection.execute(
+        load_query("pgrepl.store", "has_passed"), {"source": source_id, "lsn": position}
+    ).fetchall()
+    return bool(is_passed)

@@ -15,6 +15,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
 __all__ = [
+    "Condition",
     "TableRow",
     "TableState",
     "TargetTable",
@@ -32,9 +33,11 @@ __all__ = [
     "is_replicated",
     "mark_resync",
     "mark_void",
+    "read_conditions",
     "read_marked",
     "read_marked_pending",
     "read_source_tables",
+    "read_versions",
     "remove_table",
     "remove_table_row",
     "remove_tables",
@@ -78,6 +81,15 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """How a table is: copied, marked for a resync, parked."""
+
+    state: TableState
+    resync_reason: str | None
+    parked_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TargetTable:
     """A row of ``sql/target_table.sql``."""
 
@@ -100,6 +112,18 @@ def read_source_tables(connection: Connection, source_id: int) -> Sequence[Table
             " from replication.source_table where source_id = %s order by 1, 2",
             (source_id,),
         ).fetchall()
+
+
+def read_conditions(connection: Connection, source_id: int) -> Mapping[_Name, Condition]:
+    """Return how the tables of a source are, by schema and name on the source."""
+    rows = connection.execute(
+        "select schema_name, table_name, t.state, t.resync_reason, p.reason"
+        " from replication.source_table t"
+        " left join replication.parked_table p using (source_id, schema_name, table_name)"
+        " where source_id = %s",
+        (source_id,),
+    )
+    return {(schema, name): Condition(*values) for schema, name, *values in rows}
 
 
 def add_tables(
@@ -240,6 +264,24 @@ def find_target_table(connection: Connection, source_id: int, name: _Name) -> Ta
             load_query("pgrepl.store", "target_table"),
             {"source_id": source_id, "schema": name[0], "table": name[1]},
         ).fetchone()
+
+
+def read_versions(
+    connection: Connection, source_id: int, names: Sequence[_Name]
+) -> Mapping[_Name, str]:
+    """Return of each known table what is another when anything about it is.
+
+    Read before what ``find_target_table`` returns: an outdated version is noticed later.
+    """
+    rows = connection.execute(
+        load_query("pgrepl.store", "table_versions"),
+        {
+            "source_id": source_id,
+            "schemas": [schema for schema, _ in names],
+            "names": [name for _, name in names],
+        },
+    )
+    return {names[number - 1]: version for number, version in rows}
 
 
 def is_replicated(connection: Connection, source_id: int, name: _Name) -> bool:

@@ -13,7 +13,7 @@ from postgast import pg_query_pb2
 
 from pgrepl.syntax.parse import Tree
 
-__all__ = ["NAME_LISTS", "OBJECT_FIELDS", "REG_TYPES", "remap_object", "texts"]
+__all__ = ["NAME_LISTS", "OBJECT_FIELDS", "REG_TYPES", "definition_of", "remap_object", "texts"]
 
 #: The fields that are lists of names with the schema first.
 NAME_LISTS: Mapping[str, tuple[str, ...]] = {
@@ -91,6 +91,11 @@ _OF_A_TABLE = frozenset(
 )
 # The access method comes first.
 _OF_AN_ACCESS_METHOD = frozenset({_KIND.OBJECT_OPCLASS, _KIND.OBJECT_OPFAMILY})
+
+
+def definition_of(command: Tree) -> Tree:
+    """Return what a command of ALTER brings; its field is called "def", a word of Python."""
+    return getattr(command, "def")
 
 
 def texts(nodes: Tree) -> list[str]:

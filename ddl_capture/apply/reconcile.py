@@ -138,7 +138,9 @@ class _Plan:
         source, target = self._table.source, self._table.target
         schemas = {there: here for here, there in self._table.names.schemas.items()}
         has = [(schemas.get(schema, schema), name) for schema, name in target.parents]
-        wanted = list(there_of(source.parents, self._table.names, self._is_there))
+        wanted = list(source.parents)
+        if not source.bound:
+            wanted = list(there_of(wanted, self._table.names, self._is_there))
         is_rebound = bool(source.bound) and has == wanted and not self._table.has_same_bound()
         if is_rebound or bool(source.bound) != bool(target.bound):
             return has, wanted

@@ -125,7 +125,8 @@ def _facts(
 ) -> dict[str, str]:
     """Return every fact of a table by its name, as text."""
     facts: dict[str, str] = {"kind": table.kind, "replica identity": table.replica_identity}
-    parents = there_of(table.parents, names, is_there)
+    # A partition is nothing without its parent.
+    parents = table.parents if table.bound else there_of(table.parents, names, is_there)
     if parents:
         facts["parents"] = ", ".join(
             quoted_names(_schema(schema, names), name) for schema, name in parents

@@ -1,4 +1,4 @@
--- The foreign keys of a source's tables here that no index serves, smallest table first: an index
+-- The foreign keys of the tables in some schemas that no index serves, smallest table first: an index
 -- serves one when its first columns are the key's, in any order. A partitioned table cannot be
 -- indexed concurrently; its partitions have the key too, and can.
 select n.nspname                                                  as schema_name,
@@ -7,11 +7,10 @@ select n.nspname                                                  as schema_name
        (select array_agg(a.attname::text order by key.position)
           from unnest(k.conkey) with ordinality key (attnum, position)
           join pg_attribute a on a.attrelid = k.conrelid and a.attnum = key.attnum) as columns
-  from replication.target_schema s
-  join pg_namespace n on n.nspname = s.target_schema
+  from pg_namespace n
   join pg_class t on t.relnamespace = n.oid and t.relkind = 'r'
   join pg_constraint k on k.conrelid = t.oid and k.contype = 'f'
- where s.source_id = %(source_id)s
+ where n.nspname = any (%(schemas)s)
    and not exists (
        select from pg_index i
          join pg_class x on x.oid = i.indexrelid

@@ -14,9 +14,10 @@ from pgrepl.decoding.stream import Action, StreamDecoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
-from pgrepl.receiver.postgres.protocol import HEADER_BYTES
+from pgrepl.receiver.bucket_messages import BucketMessages
+from pgrepl.receiver.postgres.protocol import XLOG_DATA_FRAMING, Framing
 from pgrepl.receiver.routing import Route, Router, TableName
-from pgrepl.receiver.segment_buffer import BucketMessages, SegmentBuffer
+from pgrepl.receiver.segment_buffer import SegmentBuffer
 from pgrepl.store.spool import PAYLOAD_LIMIT
 
 __all__ = ["Assembler"]
@@ -68,9 +69,11 @@ class Assembler:
             limit_bytes=limit_bytes,
             take_fresh=router.take_fresh,
         )
-        # By the plugin's key: routes, and the buckets of tables of which no more need be known.
+        # By the plugin's key: routes, and the buckets of tables of which no more need be known, in
+        # parallel segments and in the serial one in hand.
         self._routes: dict[bytes, Route] = {}
         self._plain: dict[bytes, BucketMessages] = {}
+        self._plain_serial: dict[bytes, BucketMessages] = {}
         self._specials: list[bytes] = []
         #: Where lines go that need no second look: nowhere outside a transaction.
         self._known: Mapping[bytes, BucketMessages] = _NOTHING
@@ -95,23 +98,25 @@ class Assembler:
         """Whether everything before ``received`` has left, and nothing after it."""
         return self._buffer.is_settled
 
-    def take(self, frames: Iterable[memoryview]) -> bool:
-        """Take XLogData frames; true when there are batches to fetch or the end is reached."""
+    def take(self, frames: Iterable[memoryview], framing: Framing = XLOG_DATA_FRAMING) -> bool:
+        """Take messages; true when there are batches to fetch or the end is reached."""
         # The hot path: what a plain change needs is at hand without a call.
         decoder, buffer = self._decoder, self._buffer
-        action_at, actions, key_end = decoder.action_at, decoder.actions, decoder.key_end
+        header_bytes, lsn_at = framing
+        action_at, actions = decoder.action_at, decoder.actions
+        key_slice, key_end = decoder.key_slice, decoder.key_end
         limit_bytes, buffered_bytes = buffer.limit_bytes, buffer.byte_count
         known, key_at, begin = self._known, self._key_at, buffer.begin_line
         for frame in () if self.is_finished else frames:
-            message = frame[HEADER_BYTES:].tobytes()
+            message = frame[header_bytes:].tobytes()
             if known:
-                messages = known.get(message[key_at : message.find(key_end, key_at)])
-                if messages is not None:
+                messages = known.get(
+                    message[key_slice]
+                    if key_slice
+                    else message[key_at : message.find(key_end, key_at)]
+                )
+                if messages is not None and buffered_bytes + len(message) < limit_bytes:
                     buffered_bytes += len(message)
-                    if buffered_bytes >= limit_bytes:
-                        buffer.byte_count = buffered_bytes - len(message)
-                        self._make_room(message)
-                        buffered_bytes = buffer.byte_count + len(message)
                     if messages.begin is not begin:
                         messages.begin = begin
                         messages.begin_count += 1
@@ -121,7 +126,7 @@ class Assembler:
             buffer.byte_count = buffered_bytes
             action = actions.get(message[action_at])
             if action is _COMMIT:
-                self._take_commit(message, frame)
+                self._take_commit(message, int.from_bytes(frame[lsn_at]))
             elif action is _BEGIN:
                 self._take_begin(message)
                 if self.is_finished:
@@ -154,6 +159,7 @@ class Assembler:
     def flush(self) -> None:
         """End the segment, if there is one; a transaction in hand is not part of it."""
         self._buffer.flush(self.received)
+        self._need_heads()
 
     def position_batch(self) -> Batch:
         """Return a batch that only moves the position; right when all is settled."""
@@ -166,7 +172,12 @@ class Assembler:
         if action is _CHANGE:
             self._take_change(message)
         elif action is Action.TRUNCATE:
-            self._take_change(message, is_truncate=True)
+            for truncate in self._decoder.truncates(message):
+                self._take_change(truncate, is_truncate=True)
+        elif action is Action.RELATION and self._decoder.learn(message, self._codec):
+            # Its name may be another one as well.
+            self._routes.clear()
+            self._need_heads()
 
     def _take_warning(self, text: str) -> None:
         lost = self._decoder.lost_table(text)
@@ -209,7 +220,7 @@ class Assembler:
         if self._specials or not self.is_in_transaction:
             self._known = _NOTHING
         elif self._is_serial:
-            self._known = dict.fromkeys(self._plain, self._buffer.serial)
+            self._known = self._plain_serial
         else:
             self._known = self._plain
 
@@ -243,7 +254,18 @@ class Assembler:
             message = self._check_floats(message, route)
         if buffer.byte_count + len(message) >= buffer.limit_bytes:
             self._make_room(message)
-        buffer.add(message, buffer.serial if self._is_serial else buffer.bucket(bucket))
+        own = buffer.serial if self._is_serial else buffer.bucket(bucket)
+        buffer.add(message, own, self._decoder.heads_of(message))
+        is_watched = route.is_ddl or (route.floats is not None and self._checks_floats)
+        if not is_watched and not is_truncate:
+            self._need_no_look(message, own)
+
+    def _need_no_look(self, message: bytes, own: BucketMessages) -> None:
+        """Let changes like this one go where it went."""
+        key = self._decoder.table_key(message)
+        if key in self._routes:
+            plain = self._plain_serial if self._is_serial else self._plain
+            plain[key] = own
 
     def _find_route(self, message: bytes) -> Route:
         key = self._decoder.table_key(message)
@@ -252,17 +274,12 @@ class Assembler:
             route = self._router.route(self._decoder.table_name(message, self._codec))
             if self._decoder.is_whole_key(key):
                 self._routes[key] = route
-                is_watched = route.is_ddl or (route.floats is not None and self._checks_floats)
-                if route.bucket is not None and not is_watched:
-                    self._plain[key] = self._buffer.bucket(route.bucket)
-                    self._know()
         return route
 
-    def _take_commit(self, commit: bytes, frame: memoryview) -> None:
+    def _take_commit(self, commit: bytes, end_lsn: int) -> None:
         buffer = self._buffer
         if not self.is_in_transaction or not self._decoder.is_end_of(buffer.begin_line, commit):
             raise SpoolError("the source committed a transaction that it did not begin")
-        end_lsn = int.from_bytes(frame[1:9])
         if end_lsn <= self.received:
             raise SpoolError(
                 f"the source sent a transaction that ended at {Lsn(end_lsn)} again;"
@@ -283,6 +300,8 @@ class Assembler:
         buffer = self._buffer
         buffer.flush(self.received)
         buffer.end_alone(Lsn(end_lsn), is_serial=self._is_serial, losses=self._losses)
+        self._need_heads()
+        self._plain_serial.clear()
         # They are the writer's now, even if there are none.
         self._losses = {}
         if self._has_ddl:
@@ -294,10 +313,16 @@ class Assembler:
         self._router.forget()
         self._routes.clear()
         self._plain.clear()
-        self._know()
+        self._plain_serial.clear()
+
+    def _need_heads(self) -> None:
+        """Look again at the next change of each table: its description may have left."""
+        if self._decoder.has_heads:
+            self._plain.clear()
+            self._plain_serial.clear()
 
     def _not_its_format(self) -> SpoolError:
-        return SpoolError(f"the source sent a message that is not {self._decoder.name}'s format 2")
+        return SpoolError(f"the source sent a message that is not {self._decoder.name}'s")
 
     def _make_room(self, message: bytes) -> None:
         """Let go of whole transactions, and of the one in hand if it alone is too much."""
@@ -312,6 +337,7 @@ class Assembler:
             len(message), self.received, is_serial=is_serial, losses=self._losses
         ):
             self._losses = {}
+        self._need_heads()
 
     def _check_floats(self, message: bytes, route: Route) -> bytes:
         """Put special values back, or note that they are lost."""

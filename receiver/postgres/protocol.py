@@ -13,9 +13,10 @@ from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 
 __all__ = [
-    "HEADER_BYTES",
     "KEEPALIVE",
     "XLOG_DATA",
+    "XLOG_DATA_FRAMING",
+    "Framing",
     "Keepalive",
     "decode_keepalive",
     "encode_status",
@@ -24,8 +25,18 @@ __all__ = [
 XLOG_DATA: Final = ord("w")
 KEEPALIVE: Final = ord("k")
 
-#: Of an XLogData frame: its tag, where the data starts, the end of WAL, the time.
-HEADER_BYTES = 25
+
+class Framing(NamedTuple):
+    """Where things stand in what brings a message of the output plugin."""
+
+    #: Comes before the message.
+    header_bytes: int
+    #: Where the message stands in the write-ahead log; a commit stands at its end.
+    lsn_at: slice
+
+
+#: An XLogData frame: its tag, where the data starts, the end of WAL, the time.
+XLOG_DATA_FRAMING = Framing(25, slice(1, 9))
 
 _KEEPALIVE = struct.Struct("!cQqB")
 _STATUS = struct.Struct("!cQQQqB")

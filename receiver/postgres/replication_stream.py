@@ -63,9 +63,14 @@ class ReplicationStream:
         with translated(self._config.endpoint, "cannot raise client_min_messages"):
             self._connection.execute("set client_min_messages = debug1")
 
+    def ask_encoding(self, encoding: str) -> None:
+        """Ask for texts in an encoding: in that of the server it converts nothing."""
+        with translated(self._config.endpoint, "cannot set client_encoding"):
+            self._connection.execute(SQL("set client_encoding = {}").format(Literal(encoding)))
+
     def start(self, start: Lsn, decoder: StreamDecoder) -> None:
         """Begin to stream, with the best options that the server knows."""
-        *better, last = decoder.option_sets()
+        *better, last = decoder.option_sets(self._config.slot)
         for options in better:
             try:
                 self._start(start, options)

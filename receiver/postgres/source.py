@@ -87,8 +87,10 @@ class PostgresSource:
             read_catalogue=partial(read_catalogue, config),
         )
         spool.set_format(self._decoder.name, facts.encoding)
-        if config.special_floats == "exact":
+        if config.special_floats == "exact" and not self._decoder.has_special_values({}):
             stream.hear_debug()
+        if self._decoder.converts_encoding:
+            stream.ask_encoding(facts.encoding)
         stream.start(start, self._decoder)
         # Somebody may have read from the slot since the first look. Now nobody can but us.
         check_confirmed(spool.source, start, read_facts(config))

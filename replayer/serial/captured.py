@@ -38,7 +38,6 @@ def make_captured(
     return CapturedDdl(
         source=source,
         commit_lsn=Lsn(transaction.commit_lsn),
-        end_lsn=Lsn(transaction.end_lsn),
         commit_at=transaction.commit_at,
         row=row,
         problem=problem,

@@ -10,21 +10,23 @@ from psycopg.sql import SQL, Identifier
 
 from pgrepl.config.model import OnConflict
 from pgrepl.config.naming import shown_name
-from pgrepl.decoding.changes import INSERT, ColumnMissing, TableChanges
+from pgrepl.decoding.changes import ColumnMissing, TableChanges
 from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, reason
-from pgrepl.replayer.shard.fold import MultisetNet, fold, fold_multiset
+from pgrepl.replayer.shard.fold import is_insert_only, net_of
 from pgrepl.replayer.shard.merge import Conflict, Outcome, merge
-from pgrepl.replayer.shard.staging import (
-    StagingTable,
-    copy_inserts,
-    stage_inserts,
-    stage_keyed,
-    stage_multiset,
-)
+from pgrepl.replayer.shard.staging import StagingTable, copy_inserts, write_stage
 
-__all__ = ["TableFailed", "apply_changes", "merge_stage", "stage_changes", "told"]
+__all__ = [
+    "TableFailed",
+    "apply_changes",
+    "can_copy",
+    "merge_stage",
+    "shape_of",
+    "stage_changes",
+    "told",
+]
 
 _STAGE = ("pg_temp", "pgrepl_stage")
 #: Insufficient resources, an operator's intervention, a system error: no fault of the table.
@@ -62,8 +64,8 @@ def apply_changes(
 
     """
     with told(changes.shape):
-        shape = _shape_of(changes)
-        if shape.stored and shape.stored == shape.carried and _is_insert_only(changes):
+        shape = shape_of(changes)
+        if can_copy(shape, changes):
             try:
                 with connection.transaction():
                     copy_inserts(connection, shape, changes.runs, changes.encoding)
@@ -73,7 +75,7 @@ def apply_changes(
             else:
                 return Outcome()
         with connection.transaction():
-            stage = _write_stage(connection, shape, changes, _STAGE)
+            stage = write_stage(connection, shape, net_of(shape, changes), _STAGE, changes.encoding)
             outcome = merge(connection, stage, on_conflict)
             connection.execute(SQL("drop table {}").format(Identifier(*_STAGE)))
     return outcome
@@ -104,25 +106,24 @@ def stage_changes(
 
     """
     with told(changes.shape), connection.transaction():
-        return _write_stage(connection, _shape_of(changes), changes, place)
+        shape = shape_of(changes)
+        return write_stage(connection, shape, net_of(shape, changes), place, changes.encoding)
 
 
-def _write_stage(
-    connection: Connection, shape: Shape, changes: TableChanges, place: tuple[str, str]
-) -> StagingTable:
-    encoding = changes.encoding
-    if _is_insert_only(changes):
-        if shape.stored and shape.key:
-            return stage_inserts(connection, shape, changes.runs, place, encoding)
-        net = fold_multiset(changes.runs)
-        return stage_multiset(connection, shape, net, place, encoding)
-    folded = fold(changes.runs)
-    if isinstance(folded, MultisetNet):
-        return stage_multiset(connection, shape, folded, place, encoding)
-    return stage_keyed(connection, shape, folded, place, encoding)
+def can_copy(shape: Shape, changes: TableChanges) -> bool:
+    """Whether changes are new rows that COPY can write straight into the table."""
+    return bool(shape.stored) and shape.stored == shape.carried and is_insert_only(changes)
 
 
-def _shape_of(changes: TableChanges) -> Shape:
+def shape_of(changes: TableChanges) -> Shape:
+    """Return the table on the target.
+
+    Raises
+    ------
+    ColumnMissing
+        when there is none, or changes could not be read.
+
+    """
     if changes.problem is not None:
         raise changes.problem
     if changes.shape is None:
@@ -145,7 +146,3 @@ def told(shape: Shape | None) -> Iterator[None]:
                 exc.add_note(f"table {shown_name(shape.schema, shape.name)}")
             raise
         raise TableFailed(_FOREIGN.get(exc.sqlstate, reason(exc)), exc.sqlstate) from exc
-
-
-def _is_insert_only(changes: TableChanges) -> bool:
-    return all(run.actions == {INSERT} for run in changes.runs)

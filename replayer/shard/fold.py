@@ -13,9 +13,28 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pgrepl.decoding.changes import DELETE, INSERT, UPDATE, Change, Key, Layout, Run, unreadable
+from pgrepl.decoding.changes import (
+    DELETE,
+    INSERT,
+    UPDATE,
+    Change,
+    Key,
+    Layout,
+    Run,
+    TableChanges,
+    unreadable,
+)
+from pgrepl.decoding.shape import Shape
 
-__all__ = ["KeyedNet", "MultisetNet", "RowState", "fold", "fold_multiset"]
+__all__ = [
+    "KeyedNet",
+    "MultisetNet",
+    "RowState",
+    "fold",
+    "fold_multiset",
+    "is_insert_only",
+    "net_of",
+]
 
 
 @dataclass(slots=True)
@@ -59,6 +78,22 @@ class MultisetNet:
 
     columns: tuple[str, ...]
     counts: Counter[Change]
+
+
+def is_insert_only(changes: TableChanges) -> bool:
+    """Whether a table has new rows only."""
+    return all(run.actions == {INSERT} for run in changes.runs)
+
+
+def net_of(shape: Shape, changes: TableChanges) -> KeyedNet | MultisetNet:
+    """Return the net change of a table; of new rows alone each is one, whatever its key."""
+    if not is_insert_only(changes):
+        return fold(changes.runs)
+    if not (shape.stored and shape.key):
+        return fold_multiset(changes.runs)
+    inserts = ((run.layout, change) for run in changes.runs for change in run.changes)
+    rows = {number: RowState(None, *insert) for number, insert in enumerate(inserts)}
+    return KeyedNet(shape.key, rows, ())
 
 
 def fold(runs: Sequence[Run]) -> KeyedNet | MultisetNet:

@@ -38,10 +38,12 @@ def kill_a_task(pipeline: Pipeline, dice: random.Random, settings: ReplaySetting
     die_at(f"replayer.{dice.choice(PLACES)}", lambda: run_shard(tasks[-1]))
 
 
-def run_seed(source, target, seed: int, rounds: int = 3, transactions: int = 25) -> None:
+def run_seed(
+    source, target, seed: int, rounds: int = 3, transactions: int = 25, *, plugin="wal2json"
+) -> None:
     dice = random.Random(seed)
     source.execute(TABLES)
-    pipeline = Pipeline(source, target)
+    pipeline = Pipeline(source, target, plugin=plugin)
     pipeline.copy()
     for _ in range(rounds):
         change_at_random(source, dice, transactions)
@@ -60,6 +62,9 @@ def run_seed(source, target, seed: int, rounds: int = 3, transactions: int = 25)
         assert pipeline.differences() == [], seed
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_target_is_the_source_after_random_transactions(source, target, seed):
-    run_seed(source, target, seed)
+@pytest.mark.parametrize(
+    ("seed", "plugin"),
+    [(0, "wal2json"), (1, "pgoutput"), (2, "wal2json"), (3, "pgoutput")],
+)
+def test_target_is_the_source_after_random_transactions(source, target, seed, plugin):
+    run_seed(source, target, seed, plugin=plugin)

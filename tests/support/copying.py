@@ -10,7 +10,14 @@ from typing import Any
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Stage
 from pgrepl.basebackup.run import copy_source
 from pgrepl.config.dsn import Dsn
-from pgrepl.config.model import Config, ReplayConfig, SourceConfig, SparkConfig, TargetConfig
+from pgrepl.config.model import (
+    Config,
+    Plugin,
+    ReplayConfig,
+    SourceConfig,
+    SparkConfig,
+    TargetConfig,
+)
 from pgrepl.config.naming import SchemaTemplate, TableSelection
 from pgrepl.store.copy_work import TableProgress
 from tests.support.database import Database
@@ -40,6 +47,7 @@ def make_config(
     *sources: Database,
     schema: str = "{db}_{schema}",
     trust_code: bool = False,
+    plugin: Plugin = "wal2json",
 ) -> Config:
     return Config(
         path=Path("pgrepl.toml"),
@@ -54,6 +62,7 @@ def make_config(
                 schema=SchemaTemplate(schema),
                 selection=TableSelection.of(["*.*"]),
                 trust_code=trust_code,
+                plugin=plugin,
             )
             for source in sources
         },
@@ -70,9 +79,10 @@ def copy(
     watcher: Recorder | None = None,
     *,
     trust_code: bool = False,
+    plugin: Plugin = "wal2json",
     **options: Any,
 ) -> CopyReport:
-    config = make_config(target, source, trust_code=trust_code)
+    config = make_config(target, source, trust_code=trust_code, plugin=plugin)
     return copy_source(
         config,
         config.sources[source.name],

@@ -167,7 +167,6 @@ class Following:
         captured = CapturedDdl(
             source=source,
             commit_lsn=Lsn.parse(lines[0]["lsn"]),
-            end_lsn=Lsn.parse(lines[0]["nextlsn"]),
             commit_at=lines[0]["timestamp"],
             row={},
         )

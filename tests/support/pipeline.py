@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pgrepl.config.model import Config, DdlConfig, OnError, SpecialFloats
+from pgrepl.config.model import Config, DdlConfig, OnError, Plugin, SpecialFloats
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture import Applier
 from pgrepl.errors import DdlStopped
@@ -21,8 +21,8 @@ from tests.support.replaying import checksums
 #: Each transaction is a segment of its own, each change a row of it.
 IN_PIECES = ReceiverSettings(segment_bytes=1)
 
-#: Tests do not wait for backoffs.
-QUICK = ReplaySettings(backoff_s=0.01, backoff_limit_s=0.05, lock_timeout_s=0.3)
+#: Tests do not wait for backoffs, and the session of all tests is there for the smallest batch.
+QUICK = ReplaySettings(backoff_s=0.01, backoff_limit_s=0.05, lock_timeout_s=0.3, driver_changes=0)
 
 
 class NoDdl(Applier):
@@ -53,10 +53,11 @@ class Pipeline:
     ddl_on_error: OnError = "park"
     #: Copies tables again that DDL left different, where a test wants that.
     resync: Resyncer | None = None
+    plugin: Plugin = "wal2json"
 
     @property
     def config(self) -> Config:
-        config = make_config(self.target, self.source)
+        config = make_config(self.target, self.source, plugin=self.plugin)
         sources = {
             name: replace(source, special_floats=self.special_floats)
             for name, source in config.sources.items()
@@ -69,7 +70,7 @@ class Pipeline:
         )
 
     def copy(self) -> None:
-        copy(self.target, self.source)
+        copy(self.target, self.source, plugin=self.plugin)
 
     def receive(self, settings: ReceiverSettings | None = None) -> None:
         config = self.config

@@ -134,7 +134,7 @@ def contained_in(start: CopyStart) -> Callable[[bytes], bool]:
         answer = known.get(begin)
         if answer is None:
             known.clear()
-            xid, _, commit_lsn, _ = read_begin(begin)
+            xid, _, commit_lsn = read_begin(begin)
             answer = known[begin] = contains(xid, commit_lsn)
         return answer
 

@@ -120,9 +120,8 @@ def read_begin(line: bytes) -> Begin:
     match = BEGIN.fullmatch(line)
     if match is None:
         raise unreadable("a transaction's begin cannot be read")
-    xid, at, high, low, end_high, end_low = match.groups()
-    commit_lsn = int(high, 16) << 32 | int(low, 16)
-    return Begin(int(xid), at.decode(), commit_lsn, int(end_high, 16) << 32 | int(end_low, 16))
+    xid, at, high, low, *_ = match.groups()
+    return Begin(int(xid), at.decode(), int(high, 16) << 32 | int(low, 16))
 
 
 def read_entries(line: bytes, start: int, codec: str) -> tuple[list[str], list[bytes]]:

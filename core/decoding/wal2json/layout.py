@@ -22,9 +22,12 @@ _HEAD = (
     rb'\{"action":"([IUD])","xid":[0-9]++,"timestamp":"[^"]*+",'
     rb'(?:"origin":[0-9]++,)?"lsn":"[^"]*+",'
 )
-# An integer or boolean; wal2json prints it bare or, since 2.6, as a text.
+# A boolean, bare always.
+_BOOLEAN = rb'([^"}]*+)'
+# An integer; wal2json prints it bare or, since 2.6, as a text. Where its quotes do not tell it from
+# other texts, its characters do: a text that is none means that the column has another type.
 _NUMBER = rb'([^"}]*+)'
-_TEXT_NUMBER = rb'"?([^"}]*+)"?'
+_TEXT_NUMBER = rb'"?([-0-9\\N]*+)"?'
 # NaN is a text always.
 _FLOAT = rb'"?([^"}]*+)"?'
 # A text, or a null, which has no quotes. One without a backslash is read faster.
@@ -83,11 +86,12 @@ def _pattern(
     body: bytes,
     number: bytes,
 ) -> re.Pattern[bytes]:
+    of_kind = {"boolean": _BOOLEAN, "integer": number, "float": _FLOAT}
+
     def entries(of: Sequence[tuple[Column, bool]]) -> bytes:
         found = []
         for column, is_captured in of:
-            value = number if column.kind == "integer" else body
-            value = _FLOAT if column.kind == "float" else value
+            value = of_kind.get(column.kind, body)
             # Of no use: not captured.
             value = value if is_captured else value.replace(b"(", b"(?:", 1)
             name = re.escape(literal(column.name, codec))

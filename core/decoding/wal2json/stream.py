@@ -47,6 +47,10 @@ _INSERT = HEAD + b'I"'
 _LOSS = re.compile(r'no (?:old )?tuple (?:identifier|data) for \w+ in table "(.*)"', re.DOTALL)
 _SPECIAL = "special value: "
 
+#: Lines longer than this are handed on as they are; shorter ones are joined to one piece.
+_BIG_LINE_BYTES = 1 << 20
+_NO_HEADS: Mapping[bytes, bytes] = {}
+
 
 class Wal2JsonStream:
     """The plugin as the receiver sees it."""
@@ -62,9 +66,12 @@ class Wal2JsonStream:
         b"C": Action.COMMIT,
         b"M": Action.MESSAGE,
     }
+    key_slice: slice | None = None
     key_end = KEY_END
+    has_heads = False
+    converts_encoding = False
 
-    def option_sets(self) -> Sequence[Mapping[str, str]]:
+    def option_sets(self, slot: str) -> Sequence[Mapping[str, str]]:  # noqa: ARG002  the same for all
         """Return the options, first with what wal2json 2.6 added."""
         return ({**_OPTIONS, _TEXT_NUMBERS: "1"}, _OPTIONS)
 
@@ -119,9 +126,30 @@ class Wal2JsonStream:
             raise SpoolError(_NAMELESS, hint=_PLUGIN_HINT) from exc
         raise SpoolError(_NAMELESS, hint=_PLUGIN_HINT)
 
+    def learn(self, relation: bytes, codec: str) -> bool:  # noqa: ARG002  there is no such message
+        """Return False: every change names its table and columns."""
+        return False
+
+    def heads_of(self, change: bytes) -> Mapping[bytes, bytes]:  # noqa: ARG002
+        """Return nothing: a change says all itself."""
+        return _NO_HEADS
+
     def is_insert(self, change: bytes) -> bool:
         """Whether a change is an insert."""
         return change.startswith(_INSERT)
+
+    def truncates(self, message: bytes) -> Sequence[bytes]:
+        """Return the message: a command that names several tables gives one for each."""
+        return (message,)
+
+    def payload(self, messages: Sequence[bytes]) -> Sequence[bytes]:
+        """Join lines by newlines, without copying the big ones."""
+        if max(map(len, messages)) < _BIG_LINE_BYTES:
+            return (b"\n".join(messages),)
+        pieces = []
+        for line in messages:
+            pieces += [line, b"\n"]
+        return pieces[:-1]
 
     def transaction(self, begin: bytes) -> Transaction:
         """Read position and time out of a begin message."""

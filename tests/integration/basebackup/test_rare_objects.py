@@ -132,7 +132,8 @@ def test_operator_class_comes_with_its_operators_and_functions(source, target):
         create operator app.<<< (leftarg = integer, rightarg = integer,
             function = app.comes_before);
         create operator class app.backwards for type integer using btree
-            as operator 1 app.<<<, function 1 app.compare(integer, integer);
+            as operator 1 app.<<<, operator 2 >=, operator 3 =, operator 4 <=, operator 5 <,
+            function 1 app.compare(integer, integer);
         comment on operator class app.backwards using btree is 'downhill';
         comment on operator family app.backwards using btree is 'all of them';
         create table app.t (id integer primary key, a integer);

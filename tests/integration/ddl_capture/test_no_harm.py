@@ -86,7 +86,9 @@ def test_command_that_does_nothing_takes_no_transaction_id(captured):
         "set standard_conforming_strings = off",
         "set plpgsql.extra_errors = 'all'; set plpgsql.extra_warnings = 'all'",
         "set quote_all_identifiers = on; set datestyle = 'German'; set intervalstyle = 'iso_8601'",
-        "set transform_null_equals = on; set force_parallel_mode = on",
+        "set transform_null_equals = on",
+        # Renamed in 16.
+        "select set_config(name, 'on', false) from pg_settings where name ~ 'parallel_(mo|q)'",
         "set search_path = ''; set row_security = off; set enable_indexscan = off",
         "set pgrepl.caller = 'x'; set pgrepl.count = 'y'; set pgrepl.script = 'z'",
     ],

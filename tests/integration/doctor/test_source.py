@@ -325,12 +325,14 @@ def test_database_in_sql_ascii(patient):
 
 
 def test_old_plugin_warns_of_special_floats_where_there_are_float_columns(patient):
-    if patient.finding(SOURCE, "special-floats").message.endswith("carries NaN and Infinity"):
-        pytest.skip("this wal2json is 2.6 or newer")
-    assert patient.finding(SOURCE, "special-floats").status is Status.OK
+    plain = patient.finding(SOURCE, "special-floats")
+    assert plain.status is Status.OK
     patient.source.execute("alter table thing add price numeric")
     finding = patient.finding(SOURCE, "special-floats")
-    assert (finding.status, finding.objects) == (Status.WARNING, ("public.thing",))
+    # wal2json 2.6 and newer print them.
+    is_new = plain.message.endswith("carries NaN and Infinity")
+    expected = (Status.OK, ()) if is_new else (Status.WARNING, ("public.thing",))
+    assert (finding.status, finding.objects) == expected
 
 
 def test_plugin_that_is_not_installed(patient, binaries):

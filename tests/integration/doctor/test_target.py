@@ -86,7 +86,11 @@ def test_target_in_an_encoding_that_cannot_hold_every_character(patient):
     assert finding.remedy.sql[0].endswith("ENCODING 'UTF8' LOCALE 'C'")
 
 
-FEW_ORIGINS = {**LOGICAL_DECODING, "max_replication_slots": "1"}
+FEW_ORIGINS = {
+    **LOGICAL_DECODING,
+    "max_replication_slots": "1",
+    "max_active_replication_origins": "1",
+}
 
 
 def test_origins_that_are_all_in_use(admit):

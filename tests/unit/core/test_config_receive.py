@@ -67,8 +67,8 @@ def test_source_is_a_postgresql_server_that_is_decoded_by_wal2json(load):
     ("setting", "said"),
     [
         ('kind = "kafka"', 'sources.a.kind: must be "postgres"'),
-        ('plugin = "pgoutput"', 'sources.a.plugin: must be "wal2json"'),
-        ("plugin = 2", 'sources.a.plugin: must be "wal2json"'),
+        ('plugin = "decoderbufs"', 'sources.a.plugin: must be "wal2json" or "pgoutput"'),
+        ("plugin = 2", 'sources.a.plugin: must be "wal2json" or "pgoutput"'),
     ],
 )
 def test_another_kind_or_plugin_is_refused(load, setting, said):

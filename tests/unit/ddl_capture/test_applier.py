@@ -35,9 +35,7 @@ ROW = {
     "extensions": "{}",
     "dropped": json.dumps([DROPPED]),
 }
-EVENT = CapturedDdl(
-    source=SOURCE, commit_lsn=Lsn(5), end_lsn=Lsn(6), commit_at="2026-11-16", row=ROW
-)
+EVENT = CapturedDdl(source=SOURCE, commit_lsn=Lsn(5), commit_at="2026-11-16", row=ROW)
 
 
 @pytest.fixture

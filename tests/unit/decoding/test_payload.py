@@ -24,6 +24,7 @@ WIDE = shape(
     column("f", "float"),
     column("b", "bytea"),
     column("text"),
+    column("yes", "boolean"),
     column("g", is_generated=True),
     key=("n",),
 )
@@ -57,6 +58,35 @@ def test_numbers_keep_their_digits_and_null_is_no_text():
 
 def test_numbers_as_texts_are_the_same_numbers():
     assert values({"n": "17", "f": "NaN"}, n="17") == {"n": b"17", "f": b"NaN"}
+
+
+@pytest.mark.parametrize(
+    ("old", "row"),
+    [
+        ({"yes": True}, {"yes": False, "n": "17"}),
+        ({"yes": True, "n": "16"}, {"yes": False, "n": "17"}),
+        ({"yes": True, "n": None}, {"yes": False, "n": "17"}),
+        ({"yes": True, "n": "16"}, {"yes": False, "n": None}),
+    ],
+)
+def test_booleans_stay_bare_where_numbers_are_texts(old, row):
+    own = shape(column("yes", "boolean"), column("n", "integer"), key=tuple(old))
+    changes = read(own, [line("U", row, old), line("D", None, old), line("I", row)])
+    assert changes.problem is None
+    (first, *_) = (change for run in changes.runs for change in run.changes)
+    assert changes.count == 3
+    assert first[1:3] == (b"false", rb"\N" if row["n"] is None else b"17")
+
+
+@pytest.mark.parametrize("number", [1, "1"], ids=["bare", "text"])
+@pytest.mark.parametrize("column_name", ["n", "yes"])
+def test_text_for_a_number_or_boolean_is_another_type(number, column_name):
+    own = shape(
+        column("id", "integer"), column("n", "integer"), column("yes", "boolean"), key=("id",)
+    )
+    row = {"id": number, "n": number, "yes": True} | {column_name: "new 3"}
+    for lines in ([line("I", row)], [line("U", row, {"id": number})]):
+        assert "has another type" in str(read(own, lines).problem)
 
 
 def test_lines_of_many_layouts_stay_in_order():
@@ -94,7 +124,7 @@ def test_names_are_read_whatever_they_hold(name):
 
 
 def test_begin_line_says_position_and_end():
-    assert WAL2JSON.read_begin(begin(0x1_0000_0010))[2:] == (0x1_0000_0010, 0x1_0000_0040)
+    assert WAL2JSON.read_begin(begin(0x1_0000_0010)).commit_lsn == 0x1_0000_0010
 
 
 def cut(payload: bytes, count: int) -> bytes:

@@ -92,7 +92,7 @@ def test_action_is_told_by_the_first_bytes(action, expected):
 
 
 def test_best_options_come_first_and_all_are_of_format_2():
-    better, plain = plugin.option_sets()
+    better, plain = plugin.option_sets("pgrepl_shop")
     assert set(better) - set(plain) == {"numeric-data-types-as-string"}
     assert plain["format-version"] == "2"
     assert plain["include-types"] == "0"

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgrepl.lsn import Lsn
-from pgrepl.status.facts import SourceFacts, TargetFacts, TargetRow
+from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.judge import Problem, worst_code
 from pgrepl.status.lag import measure
+from pgrepl.store.overview import SourceOverview
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -36,7 +37,7 @@ SOURCE = SourceFacts(
     write_lsn=Lsn(900),
     receiver_since=ago(3600),
 )
-ROW = TargetRow(
+ROW = SourceOverview(
     source_id=1,
     name="shop",
     slot="pgrepl_shop",

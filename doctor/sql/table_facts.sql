@@ -1,10 +1,7 @@
--- One row per permanent or unlogged table of the database that belongs to no extension.
--- A partition is selected by the name of its root, so both names are here.
+-- What doctor asks of some tables besides what they are: identity, privileges, columns.
 select c.oid::bigint                                  as oid,
        n.nspname                                      as schema,
        c.relname                                      as "table",
-       coalesce(rn.nspname, n.nspname)                as root_schema,
-       coalesce(rc.relname, c.relname)                as root_table,
        c.relkind = 'p'                                as is_partitioned,
        c.relpersistence = 'u'                         as is_unlogged,
        c.relreplident::text                           as replica_identity,
@@ -32,12 +29,5 @@ select c.oid::bigint                                  as oid,
                                                       as has_floats
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
-  left join pg_class rc on rc.oid = pg_partition_root(c.oid)
-  left join pg_namespace rn on rn.oid = rc.relnamespace
- where c.relkind in ('r', 'p')
-   and c.relpersistence <> 't'
-   and n.nspname !~ '^pg_'
-   and n.nspname <> 'information_schema'
-   and not exists (select from pg_depend d
-                    where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+ where c.oid = any (%(tables)s)
  order by n.nspname, c.relname

@@ -1,0 +1,168 @@
+"""pgoutput as the receiver sees it: its options and its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pgrepl.decoding.pgoutput.framing import pack_pieces
+from pgrepl.decoding.pgoutput.grammar import (
+    BEGIN_BYTES,
+    INSERT,
+    OID,
+    TRUNCATE,
+    oid_of,
+    read_begin,
+    read_relation,
+    read_truncate,
+    single_truncate,
+)
+from pgrepl.decoding.stream import Action, SpecialColumns, Transaction
+from pgrepl.errors import SpoolError
+from pgrepl.lsn import Lsn
+
+__all__ = ["PgoutputStream", "publication_names"]
+
+_BEGIN = b"B"
+_COMMIT_BYTES = 26
+
+
+def publication_names(slot: str) -> tuple[str, str]:
+    """Return the publications of a slot: of all changes, and of inserts and truncates alone."""
+    return slot, f"{slot}_inserts"
+
+
+class PgoutputStream:
+    """The plugin as the receiver sees it; it remembers the tables that the server described."""
+
+    name = "pgoutput"
+    action_at = slice(0, 1)
+    actions: Mapping[bytes, Action] = {
+        b"I": Action.CHANGE,
+        b"U": Action.CHANGE,
+        b"D": Action.CHANGE,
+        b"T": Action.TRUNCATE,
+        b"B": Action.BEGIN,
+        b"C": Action.COMMIT,
+        b"R": Action.RELATION,
+        # Types are known by their texts, and where a transaction comes from does not matter.
+        b"M": Action.MESSAGE,
+        b"O": Action.MESSAGE,
+        b"Y": Action.MESSAGE,
+    }
+    #: What a change is, and the oid of its table.
+    key_slice: slice | None = slice(0, OID.stop)
+    key_end = b""
+    has_heads = True
+    converts_encoding = True
+
+    def __init__(self) -> None:
+        """Begin with no table known."""
+        self._heads: dict[bytes, bytes] = {}
+        self._names: dict[bytes, tuple[str, str]] = {}
+
+    def option_sets(self, slot: str) -> Sequence[Mapping[str, str]]:
+        """Return the options that every server knows.
+
+        Messages of ``pg_logical_emit_message`` are not asked for: all of them would come, those of
+        other programs too, and they may be large.
+        """
+        names = ",".join(f'"{name}"' for name in publication_names(slot))
+        return ({"proto_version": "1", "publication_names": names},)
+
+    def has_special_values(self, options: Mapping[str, str]) -> bool:  # noqa: ARG002  whatever they are
+        """Whether NaN and Infinity are printed: always."""
+        return True
+
+    def special_columns(
+        self,
+        names: Sequence[str],  # noqa: ARG002  nothing is lost
+        not_null_names: Sequence[str],  # noqa: ARG002
+        column_names: Sequence[str],  # noqa: ARG002
+        codec: str,  # noqa: ARG002
+    ) -> SpecialColumns | None:
+        """Return None: floats need no care."""
+        return None
+
+    def is_message(self, message: bytes) -> bool:
+        """Whether this is one of the messages of protocol version 1."""
+        return message[:1] in self.actions
+
+    def is_begin(self, message: bytes) -> bool:
+        """Whether this is a whole begin message."""
+        return len(message) == BEGIN_BYTES and message.startswith(_BEGIN)
+
+    def commit_lsn(self, message: bytes) -> int | None:
+        """Read only the position out of a begin message; None when it is none."""
+        return int.from_bytes(message[1:9]) if self.is_begin(message) else None
+
+    def key_at(self, begin: bytes) -> int:  # noqa: ARG002  the same in all
+        """Return where the key stands in changes."""
+        return 0
+
+    def table_key(self, message: bytes) -> bytes:
+        """Return what a change is, and the oid of its table."""
+        return message[:1] + oid_of(message)
+
+    def is_whole_key(self, key: bytes) -> bool:
+        """Whether no change of another table can have this key."""
+        return len(key) == OID.stop
+
+    def learn(self, relation: bytes, codec: str) -> bool:
+        """Take a table's description; whether it replaces another one.
+
+        The server sends it again whenever something made it look the table up.
+        """
+        oid = relation[OID]
+        known = self._heads.get(oid)
+        if known == relation:
+            return False
+        self._heads[oid] = relation
+        self._names[oid] = read_relation(relation, codec).name
+        return known is not None
+
+    def heads_of(self, change: bytes) -> Mapping[bytes, bytes]:
+        """Return the description of a change's table, by what tells tables apart."""
+        oid = oid_of(change)
+        return {oid: self._heads[oid]}
+
+    def table_name(self, message: bytes, codec: str) -> tuple[str, str]:  # noqa: ARG002  decoded before
+        """Return schema and table."""
+        name = self._names.get(oid_of(message))
+        if name is None:
+            raise SpoolError("the source sent a change of a table that it did not describe")
+        return name
+
+    def is_insert(self, change: bytes) -> bool:
+        """Whether a change is an insert."""
+        return change[0] == INSERT
+
+    def truncates(self, message: bytes) -> Sequence[bytes]:
+        """Return a TRUNCATE of several tables as one of each."""
+        if message[0] != TRUNCATE:
+            raise AssertionError("it is a TRUNCATE")
+        options, oids = read_truncate(message)
+        return [single_truncate(options, oid) for oid in oids]
+
+    def payload(self, messages: Sequence[bytes]) -> Sequence[bytes]:
+        """Return messages as the spool keeps them, in pieces."""
+        return pack_pieces(messages)
+
+    def transaction(self, begin: bytes) -> Transaction:
+        """Read position and time out of a begin message; it does not say where it ends."""
+        if not self.is_begin(begin):
+            raise SpoolError("the source sent a begin message that cannot be read")
+        at = int.from_bytes(begin[9:17], signed=True)
+        return Transaction(Lsn(read_begin(begin).commit_lsn), None, at)
+
+    def is_end_of(self, begin: bytes, commit: bytes) -> bool:
+        """Compare position and time, which both messages carry."""
+        is_whole = len(commit) == _COMMIT_BYTES
+        return is_whole and begin[1:9] == commit[2:10] and begin[9:17] == commit[18:26]
+
+    def lost_table(self, notice: str) -> str | None:  # noqa: ARG002  it says nothing
+        """Return None: what a publication does not have is not mentioned."""
+        return None
+
+    def special_value(self, notice: str) -> bytes | None:  # noqa: ARG002  it says nothing
+        """Return None: special values are in the changes."""
+        return None

@@ -1,0 +1,218 @@
+r"""The changes of one table, read from messages and kept in order.
+
+Nearly all rows have short texts and few nulls, and those are cut at ``t\0\0\0``: a text has no zero
+byte, so that this is how a column of less than 256 bytes begins, and nothing else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from pgrepl.decoding.changes import (
+    NULL,
+    Change,
+    ColumnMissing,
+    Layout,
+    Run,
+    TableChanges,
+    unreadable,
+)
+from pgrepl.decoding.pgoutput.grammar import (
+    DELETE,
+    INSERT,
+    NEW,
+    TUPLE_AT,
+    UNCHANGED,
+    UPDATE,
+    WHICH_AT,
+    Relation,
+    Tuple,
+    old_tuple_at,
+    read_tuple,
+)
+from pgrepl.decoding.shape import Shape
+
+__all__ = ["TupleChanges"]
+
+_SHORT = b"t\0\0\0"
+#: What stands before the first column of a change that has the new row alone.
+_HEAD_BYTES = TUPLE_AT + 2
+_NULL_KIND = b"n"
+
+
+class TupleLayout(Layout):
+    """The columns that some changes of a table carry, and how a change is made of them."""
+
+    def __init__(self, shape: Shape, relation: Relation, present: Sequence[int]) -> None:
+        """Take the columns that are there by their places."""
+        names = relation.columns
+        super().__init__(shape, [names[place] for place in present], relation.identity)
+        places = {name: place for place, name in enumerate(names)}
+        self.new_places = [places[name] for name in self.columns]
+        self.old_places = [places[name] for name in self.identity]
+
+
+@dataclass(slots=True)
+class TupleChanges(TableChanges):
+    """Reads the messages of a table."""
+
+    _layouts: dict[tuple[Relation, tuple[int, ...]], TupleLayout] = field(default_factory=dict)
+
+    def take_messages(self, relation: Relation, messages: Sequence[bytes]) -> None:
+        """Read changes of this table, as it was described.
+
+        Raises
+        ------
+        SpoolError
+            when one cannot be read.
+
+        """
+        self.count += len(messages)
+        if self.shape is None:
+            self.problem = ColumnMissing("the target has no such table")
+            return
+        try:
+            self.runs += _Reader(self, relation).read(messages)
+        except ColumnMissing as exc:
+            self.problem = self.problem or exc
+        except IndexError as exc:
+            raise unreadable("a change cannot be read") from exc
+
+    def layout(self, relation: Relation, present: tuple[int, ...]) -> TupleLayout:
+        """Return the layout of changes that have these columns of the new row."""
+        layout = self._layouts.get((relation, present))
+        if layout is None:
+            if self.shape is None:
+                raise ColumnMissing("the target has no such table")
+            layout = TupleLayout(self.shape, relation, present)
+            self._layouts[relation, present] = layout
+        return layout
+
+
+class _Reader:
+    """Reads changes that have the columns of one relation message."""
+
+    def __init__(self, owner: TupleChanges, relation: Relation) -> None:
+        self._owner = owner
+        self._relation = relation
+        self._size = len(relation.columns)
+        self._full = owner.layout(relation, tuple(range(self._size)))
+
+    def read(self, messages: Sequence[bytes]) -> list[Run]:
+        """Return the changes, those one after the other that have one layout together."""
+        full, size = self._full, self._size
+        # The action stands before the columns.
+        new_places = [place + 1 for place in full.new_places]
+        is_whole = new_places == list(range(1, size + 1))
+        with_identity = itemgetter(0, *new_places, *(place + 1 for place in full.old_places))
+        runs: list[Run] = []
+        changes: list[Change] = []
+        current = full
+        for message in messages:
+            values = _cut(message, size) if is_whole else None
+            if values is None:
+                layout, change = self._read_one(message)
+            else:
+                layout = full
+                change = with_identity(values) if values[0] == b"U" else tuple(values)
+            if layout is not current:
+                if changes:
+                    runs.append(Run(current, changes))
+                current, changes = layout, []
+            changes.append(change)
+        if changes:
+            runs.append(Run(current, changes))
+        return runs
+
+    def _read_one(self, message: bytes) -> tuple[TupleLayout, Change]:
+        """Read any change."""
+        action = message[0]
+        if action not in (INSERT, UPDATE, DELETE):
+            raise unreadable("a change of an unknown kind")
+        old: Tuple | None = None
+        new: Tuple | None = None
+        at = TUPLE_AT
+        if old_tuple_at(message) is not None:
+            old, at = self._read_tuple(message, at)
+            # After it the new one is announced.
+            at += 1
+        if action != DELETE:
+            new, at = self._read_tuple(message, at)
+        present = tuple(
+            place for place in range(self._size) if new is None or new[place] is not UNCHANGED
+        )
+        layout = self._owner.layout(self._relation, present)
+        values = [message[:1]]
+        values += [b"" if new is None else _copy_value(new[place]) for place in layout.new_places]
+        if action != INSERT:
+            # A key that did not change is not sent twice.
+            identity = new if old is None else old
+            if identity is None or any(identity[at] is UNCHANGED for at in layout.old_places):
+                raise unreadable("a change does not say which row it changes")
+            values += [_copy_value(identity[place]) for place in layout.old_places]
+        return layout, tuple(values)
+
+    def _read_tuple(self, message: bytes, at: int) -> tuple[Tuple, int]:
+        values, end = read_tuple(message, at)
+        if len(values) != self._size:
+            raise unreadable("a change has another number of columns than its table")
+        return values, end
+
+
+def _cut(message: bytes, size: int) -> list[bytes] | None:
+    """Return action and columns of a change that has short texts and nulls alone, no old row."""
+    pieces = message.split(_SHORT)
+    head = pieces[0]
+    # The oid might be cut too.
+    if len(head) < _HEAD_BYTES or head[WHICH_AT] != NEW:
+        return None
+    if len(pieces) == size + 1 and len(head) == _HEAD_BYTES:
+        values = [piece[1:] for piece in pieces]
+    else:
+        found = _cut_with_nulls(pieces, size)
+        if found is None:
+            return None
+        values = found
+    values[0] = b""
+    text = b"".join(values)
+    if b"\\" in text or b"\n" in text or b"\t" in text or b"\r" in text:
+        values = [value if value is NULL else escape(value) for value in values]
+    values[0] = message[:1]
+    return values
+
+
+def _cut_with_nulls(pieces: Sequence[bytes], size: int) -> list[bytes] | None:
+    """Return columns some of which are nulls, after a place for the action."""
+    values: list[bytes] = [b""]
+    rest = pieces[0][_HEAD_BYTES:]
+    for piece in pieces[1:]:
+        if rest:
+            if rest.strip(_NULL_KIND):
+                return None
+            values += [NULL] * len(rest)
+        end = piece[0] + 1
+        values.append(piece[1:end])
+        rest = piece[end:]
+    if rest:
+        if rest.strip(_NULL_KIND):
+            return None
+        values += [NULL] * len(rest)
+    return values if len(values) == size + 1 else None
+
+
+def _copy_value(value: bytes | None) -> bytes:
+    """Return a value as COPY takes it."""
+    return NULL if value is None else escape(value)
+
+
+def escape(text: bytes) -> bytes:
+    """Return a text as COPY takes it."""
+    if b"\\" in text:
+        text = text.replace(b"\\", b"\\\\")
+    if b"\n" in text:
+        text = text.replace(b"\n", b"\\n")
+    if b"\t" in text:
+        text = text.replace(b"\t", b"\\t")
+    return text.replace(b"\r", b"\\r") if b"\r" in text else text
