@@ -145,7 +145,8 @@ class Application:
             self._execute_built(built)
         else:
             self._execute(statements, detached)
-            rename_skipped(self.target.connection, self.target.source_id, tree)
+            schema = next((item.schema for item in self.event.objects if item.schema), None)
+            rename_skipped(self.target.connection, self.target.source_id, tree, schema)
         self._compare()
         return None
 
@@ -336,6 +337,12 @@ class Application:
                 self.target.mark(key, "it became unlogged", is_due=False)
         self._compare()
 
+    def _note_oids(self) -> None:
+        """Write down which relations the tables are, for those who look for them by their names."""
+        for table in self._scope.replicated():
+            if table.oid is not None:
+                self.target.note_oid(table.key, table.oid)
+
     def _record(
         self,
         outcome: Outcome,
@@ -343,6 +350,7 @@ class Application:
         *,
         decided_by: str | None = None,
     ) -> None:
+        self._note_oids()
         notes = dict.fromkeys(filter(None, [reason, *self.target.notes]))
         journal.record_history(
             self.target.connection,

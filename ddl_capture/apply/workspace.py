@@ -43,6 +43,7 @@ from pgrepl.store.tables import (
     mark_resync,
     mark_void,
     read_source_tables,
+    set_source_oid,
 )
 from pgrepl.syntax.parse import Tree, walk
 
@@ -242,6 +243,10 @@ class Workspace:
         # A partitioned table has no rows of its own.
         family = read_family(self.connection, table)
         return [item for item in self.relations() if item.has_rows and item.oid in family]
+
+    def note_oid(self, table: TableName, oid: int) -> None:
+        """Write down which relation a table of the source is."""
+        set_source_oid(self.connection, self.source_id, table, oid)
 
     def is_replicated(self, table: TableName) -> bool:
         """Whether changes of a table of the source are applied."""

@@ -12,7 +12,7 @@ import pytest
 from pgrepl.config.dsn import Dsn
 from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import Applier, install
-from pgrepl.errors import TargetUnavailable
+from pgrepl.errors import TargetError, TargetUnavailable
 from pgrepl.postgres.advisory_locks import copy_lock, take_lock
 from pgrepl.receiver import Receiver
 from pgrepl.replayer import Replayer
@@ -305,4 +305,18 @@ def test_change_that_fails_before_the_copy_parks_nothing_and_the_mark_follows_re
     pipeline.apply()
     assert due(pipeline) == {}
     assert pipeline.differences("app2") == []
+    assert pipeline.differences("app") == []
+
+
+def test_resync_does_not_copy_another_table_that_took_the_name(pipeline):
+    pipeline.source.execute(
+        "alter table app.accounts rename to old",
+        "create table app.accounts (like app.old including all)",
+        "insert into app.accounts values (1, 5, 'new')",
+    )
+    with pytest.raises(TargetError, match="is another table on the source"):
+        resync_by_hand(pipeline)
+    pipeline.apply()
+    assert pipeline.differences("app") == []
+    resync_by_hand(pipeline)
     assert pipeline.differences("app") == []

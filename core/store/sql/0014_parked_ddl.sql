@@ -31,6 +31,10 @@ comment on table replication.ddl_pending is
     'DDL that could not be applied: it waits with its tables, or its source stands still before it.'
     ' Settled by pgrepl ddl edit, retry and skip.';
 
+-- Which relation of the source it is, whatever its name: a copy of what has the name by now would be
+-- one of another table. Null: not known, of copies from before and of captures of older versions.
+alter table replication.source_table add column source_oid bigint;
+
 -- Sessions that apply changes have session_replication_role = replica, in which foreign keys do not
 -- cascade: what was left of tables that were worked off, renamed or dropped.
 delete from replication.parked_message m
