@@ -24,7 +24,7 @@ from pgrepl.replayer.listener import Listener
 from pgrepl.replayer.pacing import seconds_apart
 from pgrepl.replayer.result import SourceResult, make_result
 from pgrepl.replayer.serial.transaction import SerialTransaction
-from pgrepl.replayer.session import open_session
+from pgrepl.replayer.session import lend_session, open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.settling import Settler
 from pgrepl.replayer.shard.task import ShardResult, TableStopped
@@ -302,7 +302,7 @@ class Replayer:
             self._upkeep.stop()
         try:
             with (
-                closing(open_session(self._target, self._settings)) as connection,
+                lend_session(self._target, self._settings, "serial") as connection,
                 translated(self._target, f"cannot apply the transaction at {work.batch.first_lsn}"),
             ):
                 serial = SerialTransaction(
@@ -318,7 +318,11 @@ class Replayer:
                 serial.run()
             own.parked += serial.parked
         except PgreplError as exc:
-            self._fail(control, own, exc)
+            if work.batch.is_single:
+                self._fail(control, own, exc)
+            else:
+                logger.debug("one by one: %s", exc.message, extra={"source": own.source.name})
+                own.take_apart(work.batch)
         else:
             self._applied(control, own, work, time.monotonic() - begin)
 

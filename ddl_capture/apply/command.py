@@ -30,6 +30,7 @@ from pgrepl.ddl_capture.apply.parking import ParkedError
 from pgrepl.ddl_capture.apply.scope import Scope
 from pgrepl.ddl_capture.apply.structure import mapped_name
 from pgrepl.ddl_capture.apply.subject import altered_tables, qualify
+from pgrepl.ddl_capture.apply.target_session import Environment
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
@@ -41,7 +42,7 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres.sqlstate import is_transient, reason
 from pgrepl.store.ddl_journal import Outcome
 from pgrepl.store.resync_queue import read_due
-from pgrepl.syntax.parse import SqlSyntaxError, Tree, to_sql
+from pgrepl.syntax.parse import SqlSyntaxError, Tree
 from pgrepl.syntax.remap import RemapError, remap
 from pgrepl.syntax.statement_kinds import statement_of
 
@@ -85,12 +86,13 @@ class Application:
             self._compare()
             return
         try:
-            tree = correct_kind(make_create_as(find_statement(self.event)), self.event)
+            found = find_statement(self.event)
         except (UnknownStatementError, SqlSyntaxError) as exc:
             self._learn_names(set())
             self._reach(None, exc)
             return
-        self.original = self._print(tree)
+        self.original = found.text
+        tree = correct_kind(make_create_as(found.tree), self.event)
         self._learn_names(mentioned_schemas(tree))
         is_in_copy = self._is_in_copy()
         if is_in_copy and self._comparison().is_equal(self._scope.replicated()):
@@ -103,12 +105,6 @@ class Application:
             for table in self._scope.replicated():
                 key = mapped_name(table, self.target.names)
                 self.target.mark(key, f"its copy was made after {self.event.tag}, applied later")
-
-    def _print(self, tree: Tree) -> str:
-        try:
-            return to_sql(tree)
-        except SqlSyntaxError:
-            return self.event.query
 
     def _run_text(self, tree: Tree) -> None:
         """Apply the command by its text, or reach what it left on the source."""
@@ -187,7 +183,7 @@ class Application:
     def concern(self) -> Concern:
         """Return which tables it is about, for those who have to wait with it."""
         try:
-            tree: Tree | None = find_statement(self.event)
+            tree: Tree | None = find_statement(self.event).tree
         except (UnknownStatementError, SqlSyntaxError):
             tree = None
         tables = [table for table in self.tables if self._scope.is_selected(table)]
@@ -267,12 +263,13 @@ class Application:
     # Doing it.
 
     def _execute(self, statements: Sequence[Tree], detached: DetachedPartition | None) -> None:
-        renamed = [remap(tree, self.target.names) for tree in statements]
+        text = self.original if len(statements) == 1 else None
+        renamed = [remap(tree, self.target.names, text) for tree in statements]
         for what in (what for item in renamed for what in item.opaque):
             # A text constant is data. Code that names a schema would run with the wrong one.
             if what != "text constant":
                 raise RefusedError(f"its {what} names a schema, which cannot be renamed there")
-        self._prepare([item.sql for item in renamed])
+        self._prepare([item.sql for item in renamed], self.target.environment())
         self._make_schemas(statements)
         constraint = None if detached is None else detached.read_constraint(self.target)
         self._execution.run()
@@ -285,9 +282,9 @@ class Application:
             self.target.make_schema(schema)
         self._execution.run()
 
-    def _prepare(self, statements: Sequence[str]) -> None:
+    def _prepare(self, statements: Sequence[str], environment: Environment | None = None) -> None:
         """Have code taken out of the statements before anything of them is kept or run."""
-        self._execution.prepare(statements)
+        self._execution.prepare(statements, environment)
         self.remapped = self._execution.text
 
     def _make_schemas(self, statements: Sequence[Tree]) -> None:

@@ -8,7 +8,7 @@ indexes and parents come with what follows from the comparison.
 from __future__ import annotations
 
 from pgrepl.ddl_capture.definition import Column, TableDefinition
-from pgrepl.syntax.parse import SqlSyntaxError, StatementTexts, parse_one, quoted_names
+from pgrepl.syntax.parse import SqlSyntaxError, parse_one, quoted_names
 from pgrepl.syntax.remap import SchemaMap, remap
 
 __all__ = ["column_clause", "create_table"]
@@ -32,7 +32,7 @@ def create_table(table: TableDefinition, names: SchemaMap) -> str:
     if not tree.HasField("create_stmt"):
         message = "the structure that the source reported is not that of a table"
         raise SqlSyntaxError(message)
-    return remap(tree, names, StatementTexts(sql)).sql
+    return remap(tree, names, sql).sql
 
 
 def column_clause(column: Column) -> str:
@@ -47,5 +47,6 @@ def column_clause(column: Column) -> str:
     elif column.default is not None:
         parts.append(f"default {column.default}")
     if column.is_not_null:
-        parts.append("not null")
+        name = column.not_null_name
+        parts.append(f"constraint {quoted_names(name)} not null" if name else "not null")
     return " ".join(parts)

@@ -8,7 +8,7 @@ from postgast import pg_query_pb2
 
 from pgrepl.ddl_capture.apply.structure import canonical_bound
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
-from pgrepl.syntax.parse import SqlSyntaxError, StatementTexts, Tree, parse_one, quoted_names
+from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse_one, quoted_names
 from pgrepl.syntax.remap import SchemaMap, remap
 
 __all__ = ["Needless", "Step", "Table", "alter", "checked"]
@@ -91,7 +91,7 @@ def checked(
     if not _has_shape(tree, shape, relation or table.source.key):
         message = "the structure that the source reported is not that of a table"
         raise SqlSyntaxError(message)
-    return Step(remap(tree, table.names, StatementTexts(sql)).sql, needless, is_void)
+    return Step(remap(tree, table.names, sql).sql, needless, is_void)
 
 
 def _has_shape(tree: Tree, shape: str, relation: TableName) -> bool:

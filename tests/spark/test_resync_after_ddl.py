@@ -296,7 +296,8 @@ def test_change_that_fails_before_the_copy_parks_nothing_and_the_mark_follows_re
         "alter schema later rename to app2",
     )
     pipeline.apply()
-    pipeline.target.execute(f"delete from {pipeline.schema('app2')}.clients where id = 1")
+    delete = f"delete from {pipeline.schema('app2')}.clients where id = 1"
+    pipeline.target.execute("set session_replication_role = replica", delete)
     pipeline.source.execute("update app2.clients set balance = 5 where id = 1")
     pipeline.apply()
     rows = "select schema_name::text, table_name::text from replication."
