@@ -377,7 +377,7 @@ def test_view_that_calls_code_is_skipped(spied):
     )
     assert not has_run(following)
     assert following.pending() == []
-    assert skipped(following) == {("view", "w", ""), ("view", "x", "")}
+    assert skipped(following) == {("view", "w2", ""), ("view", "x", "")}
     assert following.target.rows(
         "select viewname::text from pg_views where schemaname = 'tgt_app'"
     ) == [("fine",)]
