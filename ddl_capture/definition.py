@@ -48,6 +48,8 @@ class Column:
     #: The name of its NOT NULL constraint, to make it by; servers before 18 have none, so that it
     #: is not compared.
     not_null_name: str | None = None
+    #: The default of its domain, by which rows get values when it is added; it is not compared.
+    type_default: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ class TableDefinition:
     columns: Sequence[Column]
     constraints: Sequence[Constraint]
     unique_indexes: Sequence[Index]
+    #: Which relation it is; None: a capture of an older version does not say it.
+    oid: int | None = None
 
     @property
     def key(self) -> TableName:
@@ -129,6 +133,7 @@ def decode_definition(value: object) -> TableDefinition:
         columns=tuple(map(_column, table.parts("columns", "column"))),
         constraints=tuple(map(_constraint, table.parts("constraints", "constraint"))),
         unique_indexes=tuple(map(_index, table.parts("unique_indexes", "unique index"))),
+        oid=table.number("oid"),
     )
 
 
@@ -142,6 +147,7 @@ def _column(column: _Fields) -> Column:
         identity=column.choice("identity", "", "a", "d"),
         collation=column.optional("collation"),
         not_null_name=column.later("not_null_name"),
+        type_default=column.later("type_default"),
     )
 
 
@@ -205,6 +211,13 @@ class _Fields:
     def flag(self, field: str) -> bool:
         value = self.get(field)
         if not isinstance(value, bool):
+            raise self.error(field)
+        return value
+
+    def number(self, field: str) -> int | None:
+        """Read a number that only later layouts of the query give."""
+        value = self._value.get(field)
+        if value is not None and not isinstance(value, int):
             raise self.error(field)
         return value
 

@@ -2,6 +2,7 @@
 -- source after each command (it is the body of pgrepl.table_definition), on the target after the
 -- command was applied there. Needs search_path = pg_catalog, so that every name is qualified.
 select json_build_object(
+         'oid', c.oid::bigint,
          'schema', n.nspname,
          'name', c.relname,
          'kind', c.relkind,
@@ -35,6 +36,7 @@ select json_build_object(
                               'generated', case when a.attgenerated <> ''
                                                 then pg_get_expr(d.adbin, d.adrelid) end,
                               'identity', a.attidentity,
+                              'type_default', pg_get_expr(t.typdefaultbin, 0),
                               'collation', case when a.attcollation <> t.typcollation
                                                 then a.attcollation::regcollation::text end)
                               order by a.attnum)
