@@ -36,7 +36,7 @@ from pgrepl.replayer.target_table import TableName, Tables
 from pgrepl.store.parked import follow_parking
 from pgrepl.store.shard_progress import Fenced, move
 from pgrepl.store.spool import DDL_TABLE
-from pgrepl.store.spool_rows import PartKey, count_bytes
+from pgrepl.store.spool_rows import PartKey, weigh_parts
 from pgrepl.store.tables import add_unknown_table
 
 __all__ = [
@@ -181,7 +181,7 @@ class _Sessions:
 @contextmanager
 def _open_sessions(task: ShardTask) -> Iterator[_Sessions]:
     with lend_session(task.target, task.settings, "write") as writer:
-        size = count_bytes(writer, task.source_id, task.from_seq, task.to_seq, task.buckets)
+        size = weigh_parts(writer, task.source_id, task.from_seq, task.to_seq, task.buckets)
         if size <= task.settings.step_bytes:
             yield _Sessions(writer, writer)
             return
