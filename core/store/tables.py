@@ -37,6 +37,7 @@ __all__ = [
     "read_marked",
     "read_marked_pending",
     "read_source_tables",
+    "read_target_tables",
     "read_versions",
     "remove_table",
     "remove_table_row",
@@ -92,6 +93,9 @@ class Condition:
 class TargetTable:
     """A row of ``sql/target_table.sql``."""
 
+    #: On the source.
+    schema: str
+    table: str
     state: TableState
     start_lsn: Lsn | None
     start_snapshot: str | None
@@ -258,11 +262,34 @@ def read_marked_pending(connection: Connection, source_id: int) -> Sequence[_Nam
 
 def find_target_table(connection: Connection, source_id: int, name: _Name) -> TargetTable | None:
     """Return how a table is replicated and what its copy looks like; None when it is unknown."""
+    condition = (
+        " where t.source_id = %(source_id)s"
+        " and t.schema_name = %(schema)s and t.table_name = %(table)s"
+    )
     with connection.cursor(row_factory=class_row(TargetTable)) as cursor:
         return cursor.execute(
-            load_query("pgrepl.store", "target_table"),
+            load_query("pgrepl.store", "target_table") + condition,
             {"source_id": source_id, "schema": name[0], "table": name[1]},
         ).fetchone()
+
+
+def read_target_tables(
+    connection: Connection, source_id: int, names: Sequence[_Name]
+) -> Sequence[TargetTable]:
+    """Return the same of many tables, at a fraction of the price."""
+    condition = (
+        " where t.source_id = %(source_id)s and (t.schema_name, t.table_name) in"
+        " (select * from unnest(%(schemas)s::name[], %(names)s::name[]))"
+    )
+    with connection.cursor(row_factory=class_row(TargetTable)) as cursor:
+        return cursor.execute(
+            load_query("pgrepl.store", "target_table") + condition,
+            {
+                "source_id": source_id,
+                "schemas": [schema for schema, _ in names],
+                "names": [name for _, name in names],
+            },
+        ).fetchall()
 
 
 def read_versions(

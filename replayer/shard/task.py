@@ -254,9 +254,11 @@ def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
 def _chunks(sessions: _Sessions, task: ShardTask) -> Iterator[Iterator[Chunk]]:
     """Read a task's part of the spool: where there are many chunks, one ahead."""
     reader = sessions.reader
+    tables = Tables(reader, task.source_id, task.first_lsn, relies_on_known=True)
+    tables.read_ahead(task.buckets)
     chunks = read_chunks(
         reader,
-        Tables(reader, task.source_id, task.first_lsn, relies_on_known=True),
+        tables,
         source_id=task.source_id,
         from_seq=task.from_seq,
         to_seq=task.to_seq,
