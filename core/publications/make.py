@@ -8,7 +8,7 @@ from pgrepl.config.model import SourceConfig
 from pgrepl.errors import SourceError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.publications.plan import drop_statements, publish_statements
+from pgrepl.publications.plan import drop_statements, guard_statements, publish_statements
 from pgrepl.publications.tables import read_publications
 from pgrepl.terminal import command
 
@@ -26,25 +26,45 @@ def make_publications(connection: Connection, source: SourceConfig) -> None:
         when the role may not.
 
     """
-    with translated(source.endpoint, "cannot read the publications"):
-        found = read_publications(connection, source)
-    statements = publish_statements(source, found, connection.info.server_version)
+    with translated(source.endpoint, "cannot read the role's attributes"):
+        is_superuser = _is_superuser(connection)
     try:
         with translated(source.endpoint, "cannot publish the tables"), connection.transaction():
+            # Before the tables: none of them may lose its identity unnoticed.
+            for statement in guard_statements() if is_superuser else ():
+                connection.execute(statement)
+            found = read_publications(connection, source)
+            statements = publish_statements(
+                source, found, connection.info.server_version, is_superuser=is_superuser
+            )
             for statement in statements:
                 connection.execute(statement)
     except SourceError as exc:
         exc.hint = (
-            "Let a superuser, or who owns the tables, do it:"
+            "Let a superuser do it:"
             f" {command('doctor', source.name, '--sql')} | psql -X -v ON_ERROR_STOP=1"
         )
         raise
+    if not found.state.is_guarded:
+        logger.warning(
+            "only a superuser can have the publications kept: an UPDATE of a table that loses its"
+            " replica identity would fail on the source; see pgrepl doctor"
+        )
     if statements:
         logger.info("tables published", extra={"slot": source.slot})
 
 
-def drop_publications(connection: Connection, source: SourceConfig) -> None:
+def drop_publications(connection: Connection, source: SourceConfig, slot: str) -> None:
     """Remove the publications of a source, if there are any."""
-    with translated(source.endpoint, "cannot drop the publications"), connection.transaction():
-        for statement in drop_statements(source):
-            connection.execute(statement)
+    with translated(source.endpoint, "cannot drop the publications"):
+        is_superuser = _is_superuser(connection)
+        with connection.transaction():
+            for statement in drop_statements(slot, is_superuser=is_superuser):
+                connection.execute(statement)
+
+
+def _is_superuser(connection: Connection) -> bool:
+    ((is_superuser,),) = connection.execute(
+        "select rolsuper from pg_roles where rolname = current_user"
+    ).fetchall()
+    return bool(is_superuser)
