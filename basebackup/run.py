@@ -140,6 +140,7 @@ class _Run:
             dbname=identity.dbname,
             system_identifier=identity.system_identifier,
             timeline=identity.timeline,
+            plugin=self.source.plugin,
         )
 
     def _begin_anew(self, source_id: int) -> Outcome:

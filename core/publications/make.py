@@ -8,11 +8,11 @@ from pgrepl.config.model import SourceConfig
 from pgrepl.errors import SourceError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.publications.plan import drop_statements, guard_statements, publish_statements
+from pgrepl.publications.plan import guard_statements, publish_statements
 from pgrepl.publications.tables import read_publications
 from pgrepl.terminal import command
 
-__all__ = ["drop_publications", "make_publications"]
+__all__ = ["make_publications"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ def make_publications(connection: Connection, source: SourceConfig) -> None:
     try:
         with translated(source.endpoint, "cannot publish the tables"), connection.transaction():
             # Before the tables: none of them may lose its identity unnoticed.
-            for statement in guard_statements() if is_superuser else ():
-                connection.execute(statement)
+            for guard in guard_statements() if is_superuser else ():
+                connection.execute(guard)
             found = read_publications(connection, source)
             statements = publish_statements(
                 source, found, connection.info.server_version, is_superuser=is_superuser
@@ -52,15 +52,6 @@ def make_publications(connection: Connection, source: SourceConfig) -> None:
         )
     if statements:
         logger.info("tables published", extra={"slot": source.slot})
-
-
-def drop_publications(connection: Connection, source: SourceConfig, slot: str) -> None:
-    """Remove the publications of a source, if there are any."""
-    with translated(source.endpoint, "cannot drop the publications"):
-        is_superuser = _is_superuser(connection)
-        with connection.transaction():
-            for statement in drop_statements(slot, is_superuser=is_superuser):
-                connection.execute(statement)
 
 
 def _is_superuser(connection: Connection) -> bool:

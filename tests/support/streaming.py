@@ -14,9 +14,11 @@ from typing import Any, Self
 import psycopg
 
 from pgrepl.config.dsn import Side
+from pgrepl.config.file import load_config
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.encodings import python_codec
+from pgrepl.publications.make import make_publications
 from pgrepl.store.migrations import migrate
 from tests.support.database import Database
 from tests.support.program import COMMAND, run_pgrepl
@@ -56,10 +58,14 @@ class Streaming:
         """Do what basebackup does, without the copy."""
         self.write_config()
         endpoint = self.source.endpoint(Side.SOURCE)
+        plugin = self.settings.get("plugin", "wal2json")
+        if plugin == "pgoutput":
+            with connect(endpoint, "test") as connection:
+                make_publications(connection, load_config(self.config).sources[self.name])
         with connect(endpoint, "test", is_replication=True) as connection:
             ((system, timeline, _, _),) = connection.execute("IDENTIFY_SYSTEM").fetchall()
             command = (
-                f"CREATE_REPLICATION_SLOT \"{self.slot}\" LOGICAL wal2json (SNAPSHOT 'nothing')"
+                f"CREATE_REPLICATION_SLOT \"{self.slot}\" LOGICAL {plugin} (SNAPSHOT 'nothing')"
             )
             ((_, point, _, _),) = connection.execute(command.encode()).fetchall()
         target = self.target.endpoint(Side.TARGET)
@@ -123,6 +129,12 @@ class Streaming:
             for line in payload.decode(python_codec(encoding)).split("\n")
         ]
         return [line for line in found if line["action"] != "B"]
+
+    def messages(self, columns: str = "action, table_name, columns") -> list[tuple[Any, ...]]:
+        """Return what the spool holds as people see it, in order."""
+        return self.target.rows(
+            f"select {columns} from replication.messages order by source, seq, part, number"
+        )
 
     def values(self, table: str, column: str = "id") -> list[Any]:
         """Return the values of a column in the order the changes of a table were spooled."""

@@ -7,8 +7,12 @@ import pytest
 
 from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
+from pgrepl.doctor.finding import Status
+from pgrepl.doctor.publication_checks import check_publications
+from pgrepl.doctor.source_facts import read_source
 from pgrepl.postgres.connect import connect
-from pgrepl.publications.make import drop_publications, make_publications
+from pgrepl.publications.make import make_publications
+from pgrepl.publications.plan import drop_statements
 from pgrepl.publications.tables import read_publications
 from tests.support.copying import make_config
 
@@ -24,6 +28,12 @@ def source_of(source, exclude=()):
 def publish(source, exclude=()):
     with connect(source.endpoint(Side.SOURCE), "test") as connection:
         make_publications(connection, source_of(source, exclude))
+
+
+def unpublish(source):
+    with connect(source.endpoint(Side.SOURCE), "test") as connection:
+        for statement in drop_statements(f"pgrepl_{source.name}", is_superuser=True):
+            connection.execute(statement)
 
 
 def members(source, suffix=""):
@@ -191,8 +201,7 @@ def test_comment_of_somebody_else_breaks_nothing(published):
 
 
 def test_all_of_it_is_removed(published):
-    with connect(published.endpoint(Side.SOURCE), "test") as connection:
-        drop_publications(connection, source_of(published), f"pgrepl_{published.name}")
+    unpublish(published)
     for query in (
         "select from pg_publication",
         "select from pg_event_trigger",
@@ -220,6 +229,37 @@ def test_role_that_owns_the_tables_publishes_them_one_by_one(source):
         source.execute("alter table o.keyless add primary key (id)", "create table o.new (id int)")
         assert (members(source), members(source, "_inserts")) == (["keyed", "keyless"], ["new"])
     finally:
-        with connect(source.endpoint(Side.SOURCE), "test") as connection:
-            drop_publications(connection, source_of(source), f"pgrepl_{source.name}")
+        unpublish(source)
         source.execute("drop owned by owner_of_tables cascade", "drop role owner_of_tables")
+
+
+def test_doctor_says_what_is_missing_and_its_statements_fix_it(source):
+    source.execute(KEYED, "create table keyless (id int)")
+    config = source_of(source)
+
+    def judge():
+        with connect(source.endpoint(Side.SOURCE), "test") as connection:
+            facts = read_source(connection, config)
+            return check_publications(config, facts, read_publications(connection, config))
+
+    def follow(finding):
+        with connect(source.endpoint(Side.SOURCE), "test") as connection:
+            for statement in finding.remedy.sql:
+                connection.execute(statement.encode())
+
+    assert (judge().status, judge().message) == (Status.OK, "basebackup publishes the tables")
+    source.execute(f"select pg_create_logical_replication_slot('{config.slot}', 'pgoutput')")
+    missing = judge()
+    assert (missing.status, missing.objects) == (Status.FAILURE, ("public.keyless", "public.t"))
+    follow(missing)
+    assert judge().status is Status.OK
+    source.execute("drop event trigger pgrepl_publications_end")
+    assert "no event trigger keeps the publications" in judge().message
+    source.execute("alter table t drop constraint t_pkey")
+    refused = judge()
+    assert (refused.status, refused.objects) == (Status.FAILURE, ("public.t",))
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+        source.execute("update t set note = 'two'")
+    follow(refused)
+    source.execute("update t set note = 'two'")
+    assert judge().status is Status.OK
