@@ -29,12 +29,12 @@ def discard(
     Raises
     ------
     TargetError
-        when somebody built on the copy or in its schemas, or a receiver uses the origin.
+        when others built on the copy or in its schemas, or a receiver uses the origin.
 
     """
     with translated(endpoint, "cannot remove the copy"):
         check_removable(target, endpoint, row.source_id)
-        # Fails while a receiver uses it, before anything is gone.
+        # Fails while a receiver uses it, before anything is removed.
         target.execute(
             "select pg_replication_origin_drop(roname) from pg_replication_origin"
             " where roname = %s",

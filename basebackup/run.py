@@ -197,7 +197,7 @@ class _Run:
         try:
             return self._make_schema(source_id, keeper.connection, keeper)
         except BaseException:
-            # Nothing was copied: a slot that is left behind would only hold WAL back.
+            # Nothing was copied: a slot that stays would only hold WAL back.
             keeper.connection.close()
             with suppress(PgreplError, psycopg.Error):
                 drop_slot(self.origin, self.source.endpoint, self.source.slot)
@@ -240,9 +240,9 @@ class _Run:
     def _resume(self, row: SourceRow) -> None:
         if not self._slot_exists(row.slot):
             raise SourceError(
-                f'{self.source.endpoint}: slot "{row.slot}" is gone, and with it the changes since'
-                " the copy began",
-                hint="Begin anew with --restart.",
+                f'{self.source.endpoint}: slot "{row.slot}" does not exist any more, so the changes'
+                " since the copy began are lost",
+                hint="Start over with --restart.",
             )
         known = {table.key: table for table in read_source_tables(self.target, row.source_id)}
         unfinished = {key for key, table in known.items() if table.state != "ready"}

@@ -30,13 +30,13 @@ def check_same(source: SourceConfig, row: SourceRow, identity: Identity) -> None
         raise ConfigError(
             f'source "{row.name}" was copied with slot "{row.slot}",'
             f' pgrepl.toml says "{source.slot}"',
-            hint="Set the slot's name back, or begin anew with --restart.",
+            hint="Set the slot's name back, or start over with --restart.",
         )
     known = (row.system_identifier, row.dbname)
     if known != (identity.system_identifier, identity.dbname):
         raise SourceError(
             f"{source.endpoint} is another database than the one whose copy began",
-            hint="Correct the DSN, or begin anew with --restart.",
+            hint="Correct the DSN, or start over with --restart.",
         )
 
 
@@ -57,7 +57,7 @@ def check_unchanged(
     if changed:
         raise SourceError(
             f"{endpoint}: tables changed since the copy began: {', '.join(changed[:5])}",
-            hint="Begin anew with --restart.",
+            hint="Start over with --restart.",
         )
 
 
@@ -86,5 +86,5 @@ def check_options(
     if different:
         raise UsageError(
             f"{what} with other options than {', '.join(different)}",
-            hint="Leave that out, or begin anew with --restart.",
+            hint="Leave that out, or start over with --restart.",
         )

@@ -105,7 +105,7 @@ class Keeper:
         Raises
         ------
         SourceError
-            when the session is gone: since then a table may have been truncated or rewritten.
+            when the session ended: since then a table may have been truncated or rewritten.
 
         """
         with translated(self.endpoint, "lost the session that held the snapshot"):
@@ -207,7 +207,7 @@ def slot_exists(connection: Connection, endpoint: Endpoint, slot: str, plugin: s
     Raises
     ------
     SourceError
-        when it is somebody else's, or lost.
+        when it is not owned by pgrepl, or lost.
 
     """
     with translated(endpoint, "cannot look for the slot"):
@@ -221,12 +221,12 @@ def slot_exists(connection: Connection, endpoint: Endpoint, slot: str, plugin: s
     own_plugin, is_here, wal_status = row
     if own_plugin != plugin or not is_here:
         raise SourceError(
-            f'{endpoint}: slot "{slot}" is somebody else\'s',
+            f'{endpoint}: slot "{slot}" is not owned by pgrepl',
             hint="Set another slot name for this source in pgrepl.toml.",
         )
     if wal_status == "lost":
         raise SourceError(
             f'{endpoint}: slot "{slot}" is lost: the server removed WAL that it still needed',
-            hint="Raise max_slot_wal_keep_size there, and begin anew with --restart.",
+            hint="Raise max_slot_wal_keep_size there, and start over with --restart.",
         )
     return True

@@ -33,7 +33,9 @@ def resync(
     wait: Annotated[
         int,
         typer.Option(
-            min=1, metavar="SECONDS", help="Wait so long for locks, replay and open transactions."
+            min=1,
+            metavar="SECONDS",
+            help="Maximum seconds to wait for locks, replay and open transactions.",
         ),
     ] = 300,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

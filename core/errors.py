@@ -140,7 +140,7 @@ class VerifyDifference(PgreplError):
 
 
 class LagExceeded(PgreplError):
-    """The target is further behind a source than it was asked not to be."""
+    """The target lags behind a source by more than was allowed."""
 
     exit_code = 70
     retry = Retry.TIMED

@@ -1,7 +1,7 @@
 """Logging, for people and for machines, on standard error.
 
 Modules log through ``logging.getLogger(__name__)``: a lower-case event, and facts in ``extra``.
-For people an event is one line with its facts behind it, ``... key=value``; ``--log-format json``
+For people an event is one line followed by its facts, ``... key=value``; ``--log-format json``
 makes it one JSON object a line. No fact is ever a secret or a row's value. No control character of
 a name reaches a terminal: for people it is shown escaped.
 """

@@ -1,4 +1,4 @@
-"""Where a source stands, for everybody who is not of the source's own kind.
+"""Where a source stands, for all code that is not of the source's own kind.
 
 A position is an LSN where the source is a PostgreSQL server; a source of another kind may have a
 set of offsets. Whoever stores, prints or compares one does only what is here, so that it need not

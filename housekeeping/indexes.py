@@ -54,7 +54,7 @@ def find_missing(connection: Connection, schemas: Iterable[str]) -> Sequence[Mis
 def make_index(connection: Connection, missing: MissingIndex) -> None:
     """Make one index without keeping anybody from writing; needs autocommit.
 
-    What an attempt left behind that was broken off, an index that is not valid, is dropped first.
+    What an interrupted attempt left, an index that is not valid, is dropped first.
     """
     name = Identifier(missing.schema_name, missing.index_name)
     connection.execute(SQL("drop index concurrently if exists {}").format(name))

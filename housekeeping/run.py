@@ -44,7 +44,7 @@ _SOURCE_PATIENCE_S = 5
 _CANCEL_EVERY_S = 0.05
 
 
-class _Stopped(Exception):  # noqa: N818  no error: somebody asked for it
+class _Stopped(Exception):  # noqa: N818  no error: it was asked for
     """The housekeeper is to let go."""
 
 

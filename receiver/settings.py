@@ -17,7 +17,7 @@ class ReceiverSettings:
     #: a transaction that reaches it is written in parts.
     segment_bytes: int = 4 * _MIB
     #: Under steady load a segment waits so long for more transactions ...
-    gather_s: float = 0.2
+    gather_s: float = 0.1
     #: ... and so long when nothing arrives: long enough not to commit each transaction of a burst.
     quiet_s: float = 0.002
     #: When only a few messages were there to read, the next are let gather for so long: to look for

@@ -24,7 +24,7 @@ from pgrepl.replayer.batch_commit import drop_staging, merge_batch, staging_pref
 from pgrepl.replayer.listener import Listener
 from pgrepl.replayer.pacing import seconds_apart
 from pgrepl.replayer.serial.transaction import SerialTransaction
-from pgrepl.replayer.session import open_session
+from pgrepl.replayer.session import lend_session, open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.task import ShardResult, TableStopped
 from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
@@ -92,7 +92,7 @@ class Replayer:
         self._upkeep = upkeep
         self._resync = resync
         self._is_stopping = threading.Event()
-        self._jobs = ShardJobs(config.spark)
+        self._jobs = ShardJobs(config.spark, self._settings)
 
     def stop(self) -> None:
         """End after the batch in hand."""
@@ -172,6 +172,7 @@ class Replayer:
             listener.clear()
             begin = time.monotonic()
             if not is_ending:
+                self._jobs.start(is_service=True)
                 self._open_sources(control, works)
                 self._look_for_resyncs(control, works.values())
             applied = self._round(control, works.values())
@@ -243,6 +244,9 @@ class Replayer:
     ) -> None:
         if not planned:
             return
+        count = sum(work.batch.change_count for _, work in planned)
+        if not self._jobs.wait(count, self._is_stopping):
+            return
         is_whole = self._config.replay.consistency == "batch"
         run = uuid4().hex[:8]
         tasks = []
@@ -252,7 +256,7 @@ class Replayer:
             tasks += shard_tasks(work, self._target, self._config.replay, self._settings, prefix)
         begin = time.monotonic()
         try:
-            results = self._jobs.run(tasks) if tasks else ()
+            results = self._jobs.run(tasks, count) if tasks else ()
         except JobFailed as exc:
             for own, _ in planned:
                 self._fail(control, own, exc)
@@ -314,7 +318,7 @@ class Replayer:
             self._upkeep.stop()
         try:
             with (
-                closing(open_session(self._target, self._settings)) as connection,
+                lend_session(self._target, self._settings, "serial") as connection,
                 translated(self._target, f"cannot apply the transaction at {work.batch.first_lsn}"),
             ):
                 serial = SerialTransaction(
@@ -329,7 +333,11 @@ class Replayer:
                 serial.run()
             own.parked += serial.parked
         except PgreplError as exc:
-            self._fail(control, own, exc)
+            if work.batch.is_single:
+                self._fail(control, own, exc)
+            else:
+                logger.debug("one by one: %s", exc.message, extra={"source": own.source.name})
+                own.take_apart(work.batch)
         else:
             self._applied(control, own, work, time.monotonic() - begin)
 

@@ -18,8 +18,11 @@ __all__ = ["Use", "lend_session", "open_session"]
 
 _STAGE = "replay"
 
-#: What a task does in a session: it may read in another than it writes in.
-Use = Literal["read", "write"]
+#: The server keeps some kilobytes for each.
+_PREPARED = 1000
+
+#: What is done in a session: a task may read in another than it writes in, and DDL has its own.
+Use = Literal["read", "write", "serial"]
 
 #: Which process opened a session, the target and the lock timeout.
 _Purpose = tuple[int, str, float]
@@ -31,8 +34,9 @@ _kept: dict[Use, tuple[_Purpose, Connection]] = {}
 def open_session(target: Endpoint, settings: ReplaySettings) -> Connection:
     """Open a session."""
     connection = connect(target, _STAGE)
-    # A statement on a stage means another table each time.
-    connection.prepare_threshold = None
+    # Tasks say the same again and again, a few things for each table.
+    connection.prepare_threshold = 2
+    connection.prepared_max = _PREPARED
     try:
         connection.execute(
             "select set_config('session_replication_role', 'replica', false),"
@@ -53,6 +57,9 @@ def lend_session(target: Endpoint, settings: ReplaySettings, use: Use) -> Iterat
     """
     purpose = os.getpid(), target.dsn.text, settings.lock_timeout_s
     connection = _take(use, purpose) or open_session(target, settings)
+    if use == "serial":
+        # What was prepared before DDL may mean something else behind it.
+        connection.prepare_threshold = None
     try:
         yield connection
     except BaseException:

@@ -1,25 +1,30 @@
-"""The Spark job of a batch: one task per shard that has something to do."""
+"""The Spark job of a batch: one task per shard that has something to do.
+
+Nobody waits for Spark to start: until it is there the driver itself runs the tasks of small
+batches.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pgrepl.config.model import SparkConfig
-from pgrepl.errors import ConfigError, PgreplError, Retry
+from pgrepl.errors import PgreplError, Retry
+from pgrepl.failpoint import reach
+from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
-from pgrepl.spark.session import build_session
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pgrepl.spark.archive_maker import ArchiveMaker
+from pgrepl.spark.background import SessionInBackground
 
 __all__ = ["DAEMON", "JobFailed", "ShardJobs"]
 
 logger = logging.getLogger(__name__)
 
 _APP_NAME = "pgrepl-replay"
+_LOOK_S = 0.1
 
 #: The module from which Spark's workers are forked.
 DAEMON = "pgrepl.replayer.spark_daemon"
@@ -32,15 +37,58 @@ class JobFailed(PgreplError):
 
 
 class ShardJobs:
-    """Runs tasks on Spark; the session starts with the first of them."""
+    """Runs the tasks of batches on Spark, whose session starts in the background."""
 
-    def __init__(self, config: SparkConfig) -> None:
+    def __init__(self, config: SparkConfig, settings: ReplaySettings) -> None:
         """Prepare; Spark does not start yet."""
         self._config = config
-        self._session: SparkSession | None = None
+        self._settings = settings
+        self._spark: SessionInBackground | None = None
+        self._by_driver = 0
+        self._maker: ArchiveMaker | None = None
 
-    def run(self, tasks: Sequence[ShardTask]) -> Sequence[ShardResult | PgreplError]:
+    def start(self, *, is_service: bool = False) -> None:
+        """Begin to start Spark, if nobody has; return at once.
+
+        A service has time to make the next start a cheaper one.
+
+        Raises
+        ------
+        ConfigError
+            when it is known by now that it does not start.
+
+        """
+        if self._spark is None:
+            logger.info("starting Spark", extra={"master": self._config.shown_master})
+            self._spark = SessionInBackground(self._config, _APP_NAME, daemon=DAEMON)
+        elif not self._spark.is_starting:
+            self._spark.session()
+            if self._maker is None and is_service:
+                self._maker = ArchiveMaker()
+
+    def wait(self, change_count: int, is_stopping: threading.Event) -> bool:
+        """Wait until that many changes can be applied; False when the program is to stop instead.
+
+        A few changes wait for nothing: they go to Spark only if it is there.
+        """
+        if self._by_driver + change_count > self._settings.driver_changes:
+            # The next ones may be many.
+            self.start()
+        while (
+            change_count > self._settings.driver_changes
+            and self._spark is not None
+            and self._spark.is_starting
+        ):
+            if is_stopping.wait(_LOOK_S):
+                return False
+        return True
+
+    def run(
+        self, tasks: Sequence[ShardTask], change_count: int
+    ) -> Sequence[ShardResult | PgreplError]:
         """Run tasks side by side and return what each of them says, in order.
+
+        Until Spark is there the tasks of a few changes are run here, one after the other.
 
         Raises
         ------
@@ -48,12 +96,26 @@ class ShardJobs:
             when some of them ended without a word.
 
         """
-        context: Any = self._start().sparkContext
-        context.setJobDescription(_describe(tasks))
-        # What Spark shows as the name of the stage.
-        context.setLocalProperty("callSite.short", _describe(tasks))
-        numbered = context.parallelize(list(tasks), len(tasks)).setName(_APP_NAME)
+        if change_count <= self._settings.driver_changes and (
+            self._spark is None or self._spark.is_starting
+        ):
+            self._by_driver += change_count
+            return [run_shard(task) for task in tasks]
+        self.start()
+        is_little = change_count <= self._settings.one_task_changes
+        return self._run_on_spark(tasks, 1 if is_little else len(tasks))
+
+    def _run_on_spark(
+        self, tasks: Sequence[ShardTask], task_count: int
+    ) -> Sequence[ShardResult | PgreplError]:
+        if self._spark is None:
+            raise AssertionError("Spark is started before it is used")
+        context: Any = self._spark.session().sparkContext
         try:
+            context.setJobDescription(_describe(tasks))
+            # What Spark shows as the name of the stage.
+            context.setLocalProperty("callSite.short", _describe(tasks))
+            numbered = context.parallelize(list(tasks), task_count).setName(_APP_NAME)
             results: Sequence[ShardResult | PgreplError] = numbered.map(run_shard).collect()
         except Exception as exc:
             # Whether Spark itself has ended will be seen when it is needed next.
@@ -63,27 +125,16 @@ class ShardJobs:
                 hint="An executor or its Python worker ended; Spark's log says why. What it had"
                 " not committed is applied again.",
             ) from exc
+        reach("replayer.after_job")
         return results
 
     def stop(self) -> None:
-        """End the session, if there is one."""
-        session, self._session = self._session, None
-        if session is not None:
-            # The JVM may have ended before us.
-            with suppress(Exception):
-                session.stop()
-
-    def _start(self) -> SparkSession:
-        if self._session is None:
-            logger.info("starting Spark", extra={"master": self._config.shown_master})
-            try:
-                self._session = build_session(self._config, _APP_NAME, daemon=DAEMON)
-            except Exception as exc:
-                raise ConfigError(
-                    f"Spark does not start on {self._config.shown_master}",
-                    hint="Run pgrepl doctor: it tries Spark and says what is missing.",
-                ) from exc
-        return self._session
+        """End the session, or its start, if there is one."""
+        if self._maker is not None:
+            self._maker.stop()
+        spark, self._spark = self._spark, None
+        if spark is not None:
+            spark.stop()
 
 
 def _describe(tasks: Sequence[ShardTask]) -> str:

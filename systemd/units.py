@@ -82,10 +82,13 @@ TimeoutStartSec=infinity
 TimeoutStopSec=30
 WatchdogSec=120"""
 
-# Spark's JVM is a child: it ends with its parent, and is killed if it does not.
+# Spark's JVM is a child: it ends with its parent, and is killed if it does not. Its classes are
+# kept in the cache.
 _REPLAY = """\
 Type=exec
 ExecStart={program} replay --config {config}
+CacheDirectory=pgrepl
+CacheDirectoryMode=0700
 KillMode=mixed
 TimeoutStopSec=120"""
 

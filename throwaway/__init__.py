@@ -1,6 +1,6 @@
 """Throwaway PostgreSQL clusters for tests, the demo and benchmarks.
 
-Real servers in temporary folders, on free ports, never as root, gone when their owner is gone.
+Real servers in temporary folders, on free ports, never as root, removed when their owner ends.
 """
 
 from pgrepl.throwaway.binaries import ServerBinaries, find_binaries

@@ -182,7 +182,7 @@ class Cluster:
             "initdb",
             *("-D", self.data, "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"),
             *("--auth-local=trust", "--auth-host=scram-sha-256"),
-            # initdb would make a folder anew that the reaper has just removed: it holds the pipe
+            # initdb would make a folder again that the reaper has just removed: it holds the pipe
             # open too, and the reaper waits for both to end.
             pass_fds=() if self._reaper.stdin is None else (self._reaper.stdin.fileno(),),
         )

@@ -6,7 +6,7 @@ They are sent by a few kilobytes, because every send of libpq's is a system call
 to take apart on the target: measured on rows of 110 bytes, a seventh less CPU on all sides.
 
 No call of libpq waits here: psycopg does not let go of the interpreter in them, and a process that
-waits for a server must still hear that its owner is gone. libpq takes whatever it is given to send
+waits for a server must still hear that its owner ended. libpq takes whatever it is given to send
 and grows; so that a slow target does not fill the memory, nothing is read while it has too much.
 """
 
@@ -34,8 +34,8 @@ __all__ = ["Transferred", "copy_in", "copy_out", "transfer"]
 #: libpq sends what is a little more than this at once.
 _CHUNK_BYTES = 8000
 
-#: After so much everything must be sent before more is read. Less lets one side wait for the other
-#: more often; libpq moves what it holds with each send.
+#: When this much waits, everything must be sent before more is read. Less lets one side wait for
+#: the other more often; libpq moves what it holds with each send.
 _UNSENT_BYTES = 256 * 1024
 
 #: TLS may have bytes in hand that a socket does not show: it is looked at again after this time.
@@ -153,7 +153,7 @@ def _send(writer: pq.abc.PGconn) -> None:
 
 
 def _end(pgconn: pq.abc.PGconn) -> int:
-    """Read the results behind a COPY and return the rows that its command tag counts."""
+    """Read the results after a COPY and return the rows that its command tag counts."""
     # All of them: the connection is of no use before the last one.
     ended = list(_results(pgconn))
     for result in ended:

@@ -13,7 +13,7 @@ __all__ = ["Part", "TableSize", "plan_parts"]
 _LEAST_BYTES = 32 * 1024 * 1024
 #: Nor bigger: whoever is told to end after a part is waited for.
 _MOST_BYTES = 512 * 1024 * 1024
-#: So many parts per job keep all jobs busy until shortly before the end.
+#: This number of parts per job keeps all jobs busy until shortly before the end.
 _PARTS_PER_JOB = 4
 
 
@@ -58,6 +58,6 @@ def _cut(table: SourceTable, size: TableSize, part_bytes: int) -> Iterator[Part]
         return
     edges = [size.block_count * index // count for index in range(count)]
     for index, first in enumerate(edges):
-        # The last part has no end: whatever lies behind the blocks counted is in it.
+        # The last part has no end: whatever lies after the blocks counted is in it.
         end = edges[index + 1] if index + 1 < count else None
         yield Part(table.schema, table.name, size.size_bytes // count, first or None, end)

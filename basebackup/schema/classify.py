@@ -105,7 +105,7 @@ def _skip(work: SchemaWork, kind: str, statement: Tree, subject: Subject | None)
             work.plan.left_out.append(item)
         return True
     if kind == "AlterTableStmt":
-        # Triggers and rules are left out by name; how they fire goes with them.
+        # Triggers and rules are skipped by name; how they fire goes with them.
         command = _AT.Name(statement.cmds[0].alter_table_cmd.subtype)
         return "Trig" in command or "Rule" in command
     return False

@@ -1,6 +1,6 @@
 """The source's schema as ``pg_dump`` prints it, under a snapshot.
 
-The conninfo goes to ``pg_dump`` through the environment: ``ps`` shows arguments to everybody.
+The conninfo goes to ``pg_dump`` through the environment: ``ps`` shows arguments to all users.
 """
 
 from __future__ import annotations

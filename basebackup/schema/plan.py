@@ -83,7 +83,7 @@ class SchemaWork:
         self.statistics: dict[Subject, Phase] = {}
         if objects.cut_off:
             raise SchemaError(
-                f"replicated tables need {', '.join(objects.cut_off)}, which the patterns leave out"
+                f"replicated tables need {', '.join(objects.cut_off)}, which the patterns exclude"
                 " or which cannot be replicated"
             )
 
@@ -116,7 +116,7 @@ class SchemaWork:
         """
         kind, _ = statement_of(tree)
         try:
-            remapped = remap(tree, self.names, self.texts)
+            remapped = remap(tree, self.names, self.texts.find(tree))
         except RemapError as exc:
             raise SchemaError(f"the {kind} of {subject} cannot be remapped: {exc}") from exc
         bodies = [what for what in remapped.opaque if "body" in what]

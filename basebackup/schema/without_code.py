@@ -177,7 +177,7 @@ def _is_code(kind: str, statement: Tree) -> bool:
 
 
 def _check_alter(statement: Tree) -> None:
-    """Refuse what no pg_dump prints: a command behind another, or one that computes rows."""
+    """Refuse what no pg_dump prints: a command after another, or one that computes rows."""
     commands = [node.alter_table_cmd for node in statement.cmds]
     if len(commands) != 1 or commands[0].subtype in _NEVER_PRINTED:
         raise UnknownStatementError(

@@ -1,5 +1,5 @@
 -- What to analyze of some tables of the target: each itself, or the root that it is a partition of.
--- A root that somebody made elsewhere is not ours to analyze.
+-- A root that others made elsewhere is not ours to analyze.
 select distinct coalesce(rn.nspname, n.nspname)::text, coalesce(rc.relname, c.relname)::text
   from unnest(%(schemas)s::text[], %(names)s::text[]) w (schema_name, table_name)
   join pg_namespace n on n.nspname = w.schema_name

@@ -50,7 +50,7 @@ needed (classid, objid, is_evaluated, is_required) as (
               and d.refclassid = n.classid and d.refobjid = n.objid
               and d.classid in ('pg_amop'::regclass, 'pg_amproc'::regclass)
             union all
-           -- the index behind a constraint
+           -- the index that a constraint uses
            select d.classid, d.objid
              from pg_depend d
             where n.classid = 'pg_constraint'::regclass and d.refclassid = n.classid

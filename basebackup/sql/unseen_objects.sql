@@ -1,4 +1,4 @@
--- What pg_dump does not show of single schemas, so that a copy can name it as left out. The reason
+-- What pg_dump does not show of single schemas, so that a copy can name it as skipped. The reason
 -- is null for what belongs to the database; what patterns select has the name of its root.
 select 'event trigger' as kind, evtname::text as name, null as reason, null as root_schema,
        null as root_name

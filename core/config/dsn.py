@@ -34,7 +34,7 @@ _SECRET_KEYS = frozenset(
 _SHOWN_KEYS = ("service", "host", "hostaddr", "port", "dbname", "user")
 
 # libpq quotes parts of the DSN when it cannot read one, and a part may be the password. Only an
-# option's name at the very beginning, or in a URI behind the question mark, is certain to be none.
+# option's name at the very beginning, or in a URI after the question mark, is certain to be none.
 _UNKNOWN_OPTION = re.compile(
     r'invalid (?:connection option|URI query parameter):? "([a-z_]{1,40})"'
 )

@@ -31,7 +31,7 @@ __all__ = [
 #: NAMEDATALEN - 1: PostgreSQL silently cuts longer names.
 IDENTIFIER_BYTES = 63
 
-#: So much of a hash stands for what a name over the limit loses.
+#: This much of a hash stands for what a name over the limit loses.
 _HASH_DIGITS = 8
 
 #: Schemas that belong to pgrepl or to PostgreSQL on every target.
@@ -270,7 +270,7 @@ def assign_target_schemas(
 
 
 def check_target_schema(target: str, whose: str) -> None:
-    """Refuse a target schema that PostgreSQL would cut, or that is somebody else's."""
+    """Refuse a target schema that PostgreSQL would cut, or that is not owned by pgrepl."""
     length = len(target.encode())
     if length > IDENTIFIER_BYTES:
         message = f'{whose} would become "{target}": {length} bytes, the limit is 63'

@@ -30,11 +30,15 @@ class Column:
     stage_type: tuple[str, str] | None
     #: The schema of the type's own ``=``; None: PostgreSQL's.
     equality_schema: str | None = None
+    #: Schema and name of the array over that type, as which many values can be sent at once, and of
+    #: the type itself where only texts can be. Both None: values can be sent by COPY only.
+    array_type: tuple[str, str] | None = None
+    cast_type: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shape:
-    """A table of the target."""
+    """A table of the target. One that was read again is another: what was made for it is not."""
 
     schema: str
     name: str

@@ -146,7 +146,7 @@ def _hint(exc: psycopg.Error) -> str | None:
 
 
 def _connect_rule(exc: psycopg.Error) -> tuple[str, bool, str] | None:
-    # What the server said stands behind FATAL; before it, libpq names host and database.
+    # What the server said stands after FATAL; before it, libpq names host and database.
     text = str(exc)
     text = text.partition(_FATAL)[2] or text
     return next((rule for rule in _CONNECT_RULES if rule[0] in text), None)

@@ -110,7 +110,7 @@ class Called:
     name: str
     is_built_in: bool
     is_member: bool
-    #: Whether it is behind an operator or a cast of PostgreSQL's.
+    #: Whether it is the function of an operator or a cast of PostgreSQL's.
     is_conversion: bool
     #: Whether it is neither PostgreSQL's own nor an extension's.
     is_foreign: bool
@@ -119,7 +119,7 @@ class Called:
 
 
 def names_used(tree: Tree) -> set[Name]:
-    """Return everything that a tree names and that may have code behind it."""
+    """Return everything that a tree names and that may call code."""
     return set(_names(tree))
 
 

@@ -1,17 +1,15 @@
-"""Files and sockets of a session that no other user of the machine can reach."""
+"""Sockets of a session that no other user of the machine can reach."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from pgrepl.errors import ConfigError
 
-__all__ = ["nobody_elses_files", "socket_folder"]
+__all__ = ["socket_folder"]
 
 #: A socket's path has 107 bytes; Spark's names there are of the form ".<uuid>.sock".
 _LONGEST_FOLDER = 107 - len("/.00000000-0000-0000-0000-000000000000.sock")
@@ -26,19 +24,6 @@ def socket_folder() -> Path:
     Permissions of a socket itself do not protect it on every system, those of its folder do.
     """
     return Path(_folder().name)
-
-
-@contextmanager
-def nobody_elses_files() -> Iterator[None]:
-    """Let programs that start within make files for this user alone.
-
-    Spark gives the folders of its blocks the permissions that the process would give them.
-    """
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 @cache

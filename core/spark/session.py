@@ -12,26 +12,25 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from pgrepl.config.model import SparkConfig
 from pgrepl.config.secrets import SECRET_PATTERN
+from pgrepl.spark.class_archive import ClassArchive, find_archive
+from pgrepl.spark.jvm import Jvm, JvmEndedError, find_spark_home
 from pgrepl.spark.package_archive import archive_path
-from pgrepl.spark.private_files import nobody_elses_files, socket_folder
+from pgrepl.spark.private_files import socket_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["build_session", "local_cores"]
+__all__ = ["SessionStart", "build_session", "local_cores"]
 
-_SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
-_SHELL = "pyspark-shell"
 _PYTHON = "spark.pyspark.python"
 _DAEMON = "spark.python.daemon.module"
 
@@ -58,45 +57,149 @@ _CLOSED = {
 _SOCKETS = "spark.python.unix.domain.socket.dir"
 
 
-def build_session(config: SparkConfig, app_name: str, *, daemon: str | None = None) -> SparkSession:
-    """Start the session, or return the one that runs already.
+class SessionStart:
+    """The start of a session, which another thread may break off."""
 
-    ``[spark] conf`` overrides every default here. ``daemon`` is a module that stands in for Spark's
-    own on a local master: the executors of a cluster get our package only with the first task.
+    def __init__(
+        self,
+        config: SparkConfig,
+        app_name: str,
+        *,
+        daemon: str | None = None,
+        recording: ClassArchive | None = None,
+    ) -> None:
+        """Prepare; ``daemon`` is a module that stands in for Spark's own on a local master.
+
+        The executors of a cluster get our package only with the first task. ``recording`` is where
+        the JVM writes down its classes when it ends.
+        """
+        self._recording = recording
+        self._config = config
+        self._app_name = app_name
+        self._daemon = daemon
+        self._is_over = False
+        self._jvm: Jvm | None = None
+        self._session: SparkSession | None = None
+        self._lock = threading.Lock()
+
+    def run(self) -> SparkSession:
+        """Start the session, or return the one that runs already."""
+        config = self._config
+        is_local = local_cores(config.master) is not None
+        _set_environment(config, is_local=is_local)
+
+        from pyspark import SparkContext  # noqa: PLC0415  costs too much for any other command
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+
+        settings = self._settings(is_local=is_local)
+        if SparkContext._gateway is None:  # noqa: SLF001  PySpark's own name for one that is given
+            gateway = self._start_jvm(settings).connect()
+            SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+        builder = SparkSession.builder
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        if not is_local:
+            _ship(session)
+        with self._lock:
+            self._check()
+            self._session = session
+        return session
+
+    def end(self) -> None:
+        """End the session, or its start, whatever state it is in."""
+        with self._lock:
+            self._is_over = True
+            jvm, session = self._jvm, self._session
+        if session is not None:
+            # The JVM may have ended before us.
+            with suppress(Exception):
+                session.stop()
+        if jvm is not None:
+            _forget_jvm()
+            if session is None:
+                jvm.kill()
+            else:
+                jvm.end()
+
+    def kill(self) -> None:
+        """End it at once, whatever state it is in."""
+        with self._lock:
+            self._is_over = True
+            jvm = self._jvm
+        if jvm is not None:
+            _forget_jvm()
+            jvm.kill()
+
+    def _check(self) -> None:
+        if self._is_over:
+            raise JvmEndedError("Spark is not wanted any more")
+
+    def _start_jvm(self, settings: Mapping[str, str]) -> Jvm:
+        with self._lock:
+            self._check()
+            self._jvm = Jvm(
+                settings,
+                self._config.secret_conf(),
+                self._java_options(),
+                is_patient=self._recording is not None,
+            )
+        return self._jvm
+
+    def _java_options(self) -> str:
+        if self._recording is not None:
+            return self._recording.recording_options
+        archive = find_archive(find_spark_home())
+        return "" if archive is None else archive.java_options
+
+    def _settings(self, *, is_local: bool) -> dict[str, str]:
+        """Return the settings that are no secrets; ``[spark] conf`` overrides every default."""
+        config = self._config
+        log4j = resources.files("pgrepl").joinpath("log4j2.properties")
+        java_options = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={log4j}"
+        settings = {
+            "spark.master": config.master,
+            "spark.app.name": self._app_name,
+            "spark.driver.extraJavaOptions": java_options,
+            **_DEFAULTS,
+        }
+        if is_local:
+            settings |= {**_CLOSED, _SOCKETS: str(socket_folder())}
+            if self._daemon is not None:
+                settings[_DAEMON] = self._daemon
+        secret = config.secret_conf()
+        return settings | {k: v for k, v in config.conf.items() if k not in secret}
+
+
+def build_session(config: SparkConfig, app_name: str, *, daemon: str | None = None) -> SparkSession:
+    """Start the session, or return the one that runs already."""
+    return SessionStart(config, app_name, daemon=daemon).run()
+
+
+def _forget_jvm() -> None:
+    """Let PySpark start another JVM the next time, as it does when it is new."""
+    from pyspark import SparkContext  # noqa: PLC0415  see above
+
+    # A session that could not be stopped is gone all the same.
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
+
+
+def _set_environment(config: SparkConfig, *, is_local: bool) -> None:
+    """Say which Python the workers run; Spark reads it there and nowhere else.
+
+    Without this they run whatever "python3" is first on PATH, without what we depend on. Spark's
+    own setting holds only for programs that spark-submit starts.
     """
-    # Without this the workers run whatever "python3" is first on PATH, without what we depend on.
-    # Spark reads it from the environment when the session is built, and from nowhere else: its own
-    # setting holds only for programs that spark-submit starts.
     if _PYTHON in config.conf:
         os.environ["PYSPARK_PYTHON"] = config.conf[_PYTHON]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if local_cores(config.master) is not None:
+    if is_local:
         # A host name that does not resolve would keep a purely local session from starting.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Spark starts Python with "-m", which would import from where this program was started: a
         # folder like /tmp has whatever others put there.
         os.environ["PYTHONSAFEPATH"] = "1"
-
-    from pyspark.sql import SparkSession  # noqa: PLC0415  costs too much for any other command
-
-    log4j = resources.files("pgrepl").joinpath("log4j2.properties")
-    java_options = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={log4j}"
-    defaults = {"spark.driver.extraJavaOptions": java_options, **_DEFAULTS}
-    if local_cores(config.master) is not None:
-        defaults |= {**_CLOSED, _SOCKETS: str(socket_folder())}
-        if daemon is not None:
-            defaults[_DAEMON] = daemon
-    builder = SparkSession.builder.master(config.master).appName(app_name)
-    secret = config.secret_conf()
-    for key, value in (defaults | dict(config.conf)).items():
-        if key not in secret:
-            builder = builder.config(key, value)
-    with _secrets_by_file(secret), nobody_elses_files():
-        session = builder.getOrCreate()
-    if local_cores(config.master) is None:
-        _ship(session)
-    return session
 
 
 def local_cores(master: str) -> int | None:
@@ -114,35 +217,3 @@ def _ship(session: SparkSession) -> None:
     context = session.sparkContext
     if not any(name.endswith(f"/{archive.name}") for name in context.listFiles):
         context.addPyFile(str(archive))
-
-
-@contextmanager
-def _secrets_by_file(secret: Mapping[str, str]) -> Iterator[None]:
-    """Hand settings to the JVM by a file of ours alone.
-
-    What the builder is given becomes arguments of the JVM, and ``ps`` shows those to everybody.
-    """
-    if not secret:
-        yield
-        return
-    before = os.environ.get(_SUBMIT_ARGS)
-    with tempfile.NamedTemporaryFile("w", suffix=".properties", encoding="utf-8") as file:
-        file.writelines(f"{_escaped(key)}={_escaped(value)}\n" for key, value in secret.items())
-        file.flush()
-        # The defaults of the machine's own Spark stay in force.
-        wanted = f"--load-spark-defaults --properties-file {shlex.quote(file.name)}"
-        os.environ[_SUBMIT_ARGS] = f"{wanted} {before or _SHELL}"
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ[_SUBMIT_ARGS]
-            else:
-                os.environ[_SUBMIT_ARGS] = before
-
-
-def _escaped(text: str) -> str:
-    """Write a text for a Java properties file."""
-    plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    escaped = "".join(c if c.isascii() else f"\\u{ord(c):04x}" for c in plain)
-    return "".join(f"\\{c}" if c in " :=#!" else c for c in escaped)

@@ -3,7 +3,7 @@
 A binding ``(at, lsn)`` says: from the time ``at`` on the target showed the source as it was at
 ``lsn``, until the next one. The replayer publishes one in the transaction that removes applied rows
 of the spool; for an idle source, at the received LSN. The table's trigger keeps them append-only,
-strictly increasing in both, and behind every shard, whoever writes.
+strictly increasing in both, and never ahead of a shard, whoever writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "read_since",
 ]
 
-# Where the clock stands behind the newest binding, time goes on by the smallest step there is.
+# Where the clock is before the newest binding, time goes on by the smallest step there is.
 _PUBLISH = """
 insert into replication.binding (source_id, at, lsn)
 select s.source_id, greatest(clock_timestamp(), last.at + interval '1 microsecond'), %(lsn)s

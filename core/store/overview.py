@@ -13,7 +13,7 @@ from psycopg.rows import class_row
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
-from pgrepl.store.sources import SourceState
+from pgrepl.store.sources import SourceRow
 from pgrepl.store.tables import TableState
 
 __all__ = [
@@ -36,17 +36,9 @@ NEEDED_VERSION = 8
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOverview:
-    """A row of ``sql/source_overview.sql``."""
+class SourceOverview(SourceRow):
+    """A row of ``sql/source_overview.sql``: the source's, and what more is known of it."""
 
-    source_id: int
-    name: str
-    slot: str
-    dbname: str
-    system_identifier: int
-    timeline: int
-    state: SourceState
-    consistent_point: Lsn | None
     created_at: datetime
     #: These are None before the first receiver.
     last_seq: int | None

@@ -37,6 +37,7 @@ __all__ = [
     "read_marked",
     "read_marked_pending",
     "read_source_tables",
+    "read_versions",
     "remove_table",
     "remove_table_row",
     "remove_tables",
@@ -262,6 +263,24 @@ def find_target_table(connection: Connection, source_id: int, name: _Name) -> Ta
             load_query("pgrepl.store", "target_table"),
             {"source_id": source_id, "schema": name[0], "table": name[1]},
         ).fetchone()
+
+
+def read_versions(
+    connection: Connection, source_id: int, names: Sequence[_Name]
+) -> Mapping[_Name, str]:
+    """Return of each known table what is another when anything about it is.
+
+    Read before what ``find_target_table`` returns: an outdated version is noticed later.
+    """
+    rows = connection.execute(
+        load_query("pgrepl.store", "table_versions"),
+        {
+            "source_id": source_id,
+            "schemas": [schema for schema, _ in names],
+            "names": [name for _, name in names],
+        },
+    )
+    return {names[number - 1]: version for number, version in rows}
 
 
 def is_replicated(connection: Connection, source_id: int, name: _Name) -> bool:

@@ -135,7 +135,7 @@ def _remap_node(
         if kind in _OF_A_TABLE:
             rename_list(items, 3)
         elif kind in _OF_AN_ACCESS_METHOD:
-            # Index access methods have no schema; the name behind theirs does.
+            # Index access methods have no schema; the name after theirs does.
             rename_list(items[1:], 2)
         else:
             rename_list(items, 2)

@@ -21,7 +21,7 @@ select n.nspname                                                  as schema_name
           and i.indnkeyatts >= cardinality(k.conkey)
           and (i.indkey::int2[])[0:cardinality(k.conkey) - 1] @> k.conkey
           and (i.indkey::int2[])[0:cardinality(k.conkey) - 1] <@ k.conkey)
-   -- Somebody is just making one, perhaps for a replayer that is no more.
+   -- One is just being made, perhaps for a replayer that is no more.
    and not exists (
        select from pg_stat_progress_create_index p
         where p.datname = current_database() and p.relid = t.oid)

@@ -6,15 +6,15 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgrepl.decoding.changes import TableChanges
-from pgrepl.decoding.payload import ChangesByTable, PayloadDecoder
+from pgrepl.decoding.payload import ChangesByTable
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.target_table import Table, TableName, Tables
-from pgrepl.store.spool_rows import PartKey, read_parts
+from pgrepl.store.spool_rows import PartKey, SpooledPart, read_parts
 
 __all__ = ["Chunk", "read_chunks"]
 
-#: Applying a table's part of a chunk costs some milliseconds, however little it is.
+#: Applying a table's part of a chunk costs some time, however little it is.
 _TABLE_BYTES = 128 << 10
 
 
@@ -39,31 +39,35 @@ def read_chunks(
     settings: ReplaySettings,
 ) -> Generator[Chunk, None, None]:
     """Return the parts of some buckets after one segment up to another, chunk by chunk."""
-    decoder: PayloadDecoder | None = None
+    parts: list[SpooledPart] = []
     grouped: ChangesByTable | None = None
-    keys: list[PartKey] = []
     size = 0
     for part in read_parts(connection, source_id, from_seq, to_seq, buckets):
-        if grouped is not None and part.decoder is not decoder:
+        if grouped is not None and part.decoder is not parts[0].decoder:
             # The receiver was upgraded, or told to use another plugin.
-            yield _chunk(keys, grouped, tables)
+            yield _chunk(parts, grouped, tables)
             grouped = None
         if grouped is None:
-            decoder = part.decoder
-            grouped = decoder.group_by_table(tables.look_up)
-            keys, size = [], 0
+            grouped = part.decoder.group_by_table(tables.look_up)
+            parts, size = [], 0
         grouped.take_payload(part.payload, part.change_count, part.bucket)
-        keys.append(part.key)
+        parts.append(part)
         size += len(part.payload)
         if size >= _limit(len(grouped.changes), settings):
-            yield _chunk(keys, grouped, tables)
+            yield _chunk(parts, grouped, tables)
             grouped = None
     if grouped is not None:
-        yield _chunk(keys, grouped, tables)
+        yield _chunk(parts, grouped, tables)
 
 
-def _chunk(keys: Sequence[PartKey], grouped: ChangesByTable, tables: Tables) -> Chunk:
-    return Chunk(keys, grouped.changes, {name: tables.look_up(name) for name in grouped.ignored})
+def _chunk(parts: Sequence[SpooledPart], grouped: ChangesByTable, tables: Tables) -> Chunk:
+    while not tables.is_current():
+        # Read as changes of tables that are not like that any more.
+        grouped = parts[0].decoder.group_by_table(tables.look_up)
+        for part in parts:
+            grouped.take_payload(part.payload, part.change_count, part.bucket)
+    ignored = {name: tables.look_up(name) for name in grouped.ignored}
+    return Chunk([part.key for part in parts], grouped.changes, ignored)
 
 
 def _limit(table_count: int, settings: ReplaySettings) -> int:

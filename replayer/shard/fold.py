@@ -13,9 +13,30 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pgrepl.decoding.changes import DELETE, INSERT, UPDATE, Change, Key, Layout, Run, unreadable
+from pgrepl.decoding.changes import (
+    DELETE,
+    INSERT,
+    UPDATE,
+    Change,
+    ColumnMissing,
+    Key,
+    Layout,
+    Run,
+    TableChanges,
+    unreadable,
+)
+from pgrepl.decoding.shape import Shape
 
-__all__ = ["KeyedNet", "MultisetNet", "RowState", "fold", "fold_multiset"]
+__all__ = [
+    "KeyedNet",
+    "MultisetNet",
+    "RowState",
+    "fold",
+    "fold_multiset",
+    "is_insert_only",
+    "net_of",
+    "split_by_key",
+]
 
 
 @dataclass(slots=True)
@@ -61,8 +82,39 @@ class MultisetNet:
     counts: Counter[Change]
 
 
+def is_insert_only(changes: TableChanges) -> bool:
+    """Whether a table has new rows only."""
+    return all(run.actions == {INSERT} for run in changes.runs)
+
+
+def net_of(shape: Shape, changes: TableChanges) -> KeyedNet | MultisetNet:
+    """Return the net change of a table; of new rows alone each is one, whatever its key."""
+    if not is_insert_only(changes):
+        return fold(changes.runs)
+    if not (shape.stored and shape.key):
+        return fold_multiset(changes.runs)
+    inserts = ((run.layout, change) for run in changes.runs for change in run.changes)
+    rows = {number: RowState(None, *insert) for number, insert in enumerate(inserts)}
+    return KeyedNet(shape.key, rows, ())
+
+
+def split_by_key(runs: Sequence[Run]) -> list[list[Run]]:
+    """Cut runs where the replica identity changed: another key tells rows apart from there on."""
+    pieces: list[list[Run]] = [[]]
+    current: tuple[str, ...] = ()
+    for run in runs:
+        key = run.layout.key if run.layout.identity else ()
+        if key and current and key != current:
+            pieces.append([])
+        current = key or current
+        pieces[-1].append(run)
+    return pieces
+
+
 def fold(runs: Sequence[Run]) -> KeyedNet | MultisetNet:
     """Return the net change of runs that are not inserts alone."""
+    if len(split_by_key(runs)) > 1:
+        raise ColumnMissing("its replica identity changed among changes that are staged together")
     keys = [run.layout.key for run in runs if run.layout.identity]
     key = next(filter(None, keys), ())
     return _fold_keyed(runs, key) if key else fold_multiset(runs)

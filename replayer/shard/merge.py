@@ -16,9 +16,10 @@ from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
 from pgrepl.config.model import OnConflict
 from pgrepl.postgres.connect import Connection
+from pgrepl.replayer.shard.keys import is_same_key
 from pgrepl.replayer.shard.staging import StagingTable
 
-__all__ = ["Conflict", "Outcome", "merge"]
+__all__ = ["Conflict", "Outcome", "merge", "merge_plainly"]
 
 _TAKEN = (errors.UniqueViolation, errors.ExclusionViolation)
 
@@ -61,7 +62,7 @@ def merge(connection: Connection, stage: StagingTable, on_conflict: OnConflict) 
         when the target's rows are not as expected and that is an error.
 
     """
-    merger = _Merger(connection, stage) if stage.key else _MultisetMerger(connection, stage)
+    merger = _merger(connection, stage)
     try:
         try:
             with connection.transaction():
@@ -81,6 +82,22 @@ def merge(connection: Connection, stage: StagingTable, on_conflict: OnConflict) 
         return merger.force()
 
 
+def merge_plainly(connection: Connection, stage: StagingTable) -> None:
+    """Apply a stage inside the caller's transaction in the way that nearly always works.
+
+    Raises
+    ------
+    Conflict, psycopg.Error
+        when it does not; then something of it may be left.
+
+    """
+    _merger(connection, stage).plain()
+
+
+def _merger(connection: Connection, stage: StagingTable) -> _Merger | _MultisetMerger:
+    return _Merger(connection, stage) if stage.key else _MultisetMerger(connection, stage)
+
+
 class _Merger:
     """The statements for a table with a key."""
 
@@ -89,12 +106,9 @@ class _Merger:
         self._stage = stage
         self._table = stage.shape.identifier
         self._column = {name: Identifier(f"c{n}") for n, name in enumerate(stage.shape.carried)}
-        self._is_old_key = self._is_same(
-            SQL("t.{}"), map(Identifier, stage.key), SQL("s.{}"), self._old_key()
-        )
-        self._is_new_key = self._is_same(
-            SQL("t.{}"), map(Identifier, stage.key), SQL("s.{}"), self._new_key()
-        )
+        own = _prefixed("t", stage.key)
+        self._is_old_key = self._is_same(own, _prefixed("s", self._old_key()))
+        self._is_new_key = self._is_same(own, _prefixed("s", self._new_key()))
 
     def plain(self) -> None:
         """Delete, update, insert; count what is found."""
@@ -137,7 +151,7 @@ class _Merger:
         """Count rows that stand where a row is to be inserted and that no change takes away."""
         if not self._stage.count("IM"):
             return 0
-        is_freed = self._is_same(SQL("x.{}"), self._old_key(), SQL("s.{}"), self._new_key())
+        is_freed = self._is_same(_prefixed("x", self._old_key()), _prefixed("s", self._new_key()))
         query = SQL(
             "select count(*) from {stage} s join only {table} t on {match}"
             " where s.op in ('I', 'M') and not exists"
@@ -148,29 +162,23 @@ class _Merger:
         ((count,),) = self._connection.execute(query).fetchall()
         return int(count)
 
-    def _old_key(self) -> list[Identifier]:
-        return [Identifier(f"o{n}") for n in range(len(self._stage.key))]
+    def _old_key(self) -> list[str]:
+        return [f"o{n}" for n in range(len(self._stage.key))]
 
-    def _new_key(self) -> list[Identifier]:
-        return [self._column[name] for name in self._stage.key]
+    def _new_key(self) -> list[str]:
+        places = {name: n for n, name in enumerate(self._stage.shape.carried)}
+        return [f"c{places[name]}" for name in self._stage.key]
 
-    def _is_same(
-        self, left: SQL, left_key: Iterable[Identifier], right: SQL, right_key: Iterable[Identifier]
-    ) -> Composed:
-        """Return the condition that two keys are the same, by the types' own equality.
+    def _in_order(self, key: Iterable[str]) -> Composed:
+        """Return the order of the key's index: pages of the table are then met one after another.
 
-        The search path has PostgreSQL's operators only, not those of extensions.
+        An identity that is no key of the target's may have types without an order.
         """
-        conditions = []
-        for name, a, b in zip(self._stage.key, left_key, right_key, strict=True):
-            schema = self._stage.shape.by_name[name].equality_schema
-            equals = SQL("operator({}.=)").format(Identifier(schema or "pg_catalog"))
-            conditions.append(
-                SQL("{} {} {}").format(
-                    left.format(a), equals if schema else SQL("="), right.format(b)
-                )
-            )
-        return _all(conditions)
+        names = list(key) if set(self._stage.key) == set(self._stage.shape.key) else ()
+        return SQL(" order by {}" if names else "").format(SQL(", ").join(map(Identifier, names)))
+
+    def _is_same(self, left: Iterable[Composable], right: Iterable[Composable]) -> Composed:
+        return is_same_key(self._stage.shape, self._stage.key, left, right)
 
     def _can_update(self) -> bool:
         """Whether UPDATE can set every column: not one that is always generated."""
@@ -222,9 +230,16 @@ class _Merger:
         expected = self._stage.count("D") + moved
         if not expected:
             return 0
-        statement = SQL("delete from only {} t using {} s where s.op in ('D', 'M') and {}")
+        statement = SQL(
+            "delete from only {} t using (select * from {} where op in ('D', 'M'){}) s where {}"
+        )
         return expected - self._run(
-            statement.format(self._table, self._stage.identifier, self._is_old_key)
+            statement.format(
+                self._table,
+                self._stage.identifier,
+                self._in_order(self._old_key()),
+                self._is_old_key,
+            )
         )
 
     def _update(self, group: int, columns: Sequence[str]) -> int:
@@ -239,10 +254,18 @@ class _Merger:
         values = SQL(", ").join(
             SQL("{} = s.{}").format(Identifier(name), self._column[name]) for name in names
         )
-        statement = SQL("update only {} t set {} from {} s where s.op = 'U' and s.grp = {} and {}")
+        statement = SQL(
+            "update only {} t set {}"
+            " from (select * from {} where op = 'U' and grp = {}{}) s where {}"
+        )
         return expected - self._run(
             statement.format(
-                self._table, values, self._stage.identifier, Literal(group), self._is_new_key
+                self._table,
+                values,
+                self._stage.identifier,
+                Literal(group),
+                self._in_order(self._new_key()),
+                self._is_new_key,
             )
         )
 
@@ -346,5 +369,5 @@ class _MultisetMerger:
         )
 
 
-def _all(conditions: Iterable[Composable]) -> Composed:
-    return SQL(" and ").join(conditions)
+def _prefixed(alias: str, names: Iterable[str]) -> Sequence[Identifier]:
+    return [Identifier(alias, name) for name in names]

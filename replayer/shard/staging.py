@@ -18,7 +18,12 @@ from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, RowState
 
-__all__ = ["StagingTable", "copy_inserts", "stage_inserts", "stage_keyed", "stage_multiset"]
+__all__ = [
+    "StagingTable",
+    "copy_inserts",
+    "last_state",
+    "write_stage",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,29 +58,26 @@ def copy_inserts(connection: Connection, shape: Shape, runs: Sequence[Run], enco
         _copy(connection, shape.identifier, run.layout.columns, rows, encoding)
 
 
-def stage_inserts(
+def write_stage(
     connection: Connection,
     shape: Shape,
-    runs: Sequence[Run],
+    net: KeyedNet | MultisetNet,
     place: tuple[str, str],
     encoding: str,
 ) -> StagingTable:
-    """Stage new rows, with the target's key."""
-    changes = ((run.layout, change) for run in runs for change in run.changes)
-    rows: dict[Key, RowState] = {
-        number: RowState(None, layout, change) for number, (layout, change) in enumerate(changes)
-    }
-    return stage_keyed(connection, shape, KeyedNet(shape.key, rows, ()), place, encoding)
+    """Stage the net change of a table."""
+    if isinstance(net, MultisetNet):
+        return _stage_multiset(connection, shape, net, place, encoding)
+    return _stage_keyed(connection, shape, net, place, encoding)
 
 
-def stage_keyed(
+def _stage_keyed(
     connection: Connection,
     shape: Shape,
     net: KeyedNet,
     place: tuple[str, str],
     encoding: str,
 ) -> StagingTable:
-    """Stage the net change of a table with a key."""
     writer = _KeyedWriter(shape, net)
     rows = writer.rows()
     key_columns = [
@@ -103,14 +105,13 @@ def stage_keyed(
     )
 
 
-def stage_multiset(
+def _stage_multiset(
     connection: Connection,
     shape: Shape,
     net: MultisetNet,
     place: tuple[str, str],
     encoding: str,
 ) -> StagingTable:
-    """Stage the net change of a table without a key."""
     _create(connection, shape, place, [SQL("null::bigint as n")], net.columns)
     changed = {row: count for row, count in net.counts.items() if count}
     rows = [b"\t".join((b"%d" % count, *row)) for row, count in changed.items()]
@@ -145,7 +146,7 @@ class _KeyedWriter:
             old_key, layout, change = state.old_key, state.layout, state.change
             op = "I" if old_key is None else "U" if old_key == key else "M"
             if (op, layout) != latest or state.older or op == "M":
-                columns, values = _last_state(state, carried, self._net.key, key)
+                columns, values = last_state(state, carried, self._net.key, key)
                 group = self.groups.setdefault(columns, len(self.groups))
                 head = self._head(op, group, old_key)
                 is_plain = columns is carried and not state.older and op != "M"
@@ -170,7 +171,7 @@ class _KeyedWriter:
         return b"\t".join([*head, b""])
 
 
-def _last_state(
+def last_state(
     state: RowState, carried: tuple[str, ...], key_names: tuple[str, ...], key: Key
 ) -> tuple[tuple[str, ...], Sequence[bytes]]:
     """Return the columns that a row carries, and the values of all that a stage carries."""

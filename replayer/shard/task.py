@@ -18,7 +18,7 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import OnConflict, OnError
 from pgrepl.config.naming import shown_name
 from pgrepl.decoding.changes import TableChanges
-from pgrepl.errors import DdlError, PgreplError
+from pgrepl.errors import DdlError, PgreplError, SpoolError
 from pgrepl.failpoint import reach
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
@@ -26,10 +26,12 @@ from pgrepl.postgres.sqlstate import is_transient, translate
 from pgrepl.replayer.parking import add_parts, count_conflict, park
 from pgrepl.replayer.session import lend_session
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.apply import TableFailed, apply_changes, stage_changes
+from pgrepl.replayer.shard.apply import TableFailed, stage_changes, unforeseen
 from pgrepl.replayer.shard.chunks import Chunk, read_chunks
+from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.shard.prefetch import one_ahead
 from pgrepl.replayer.shard.staging import StagingTable
+from pgrepl.replayer.shard.together import apply_tables
 from pgrepl.replayer.target_table import TableName, Tables
 from pgrepl.store.parked import follow_parking
 from pgrepl.store.shard_progress import Fenced, move
@@ -124,6 +126,11 @@ def run_shard(task: ShardTask) -> ShardResult | PgreplError:
             except psycopg.Error as exc:
                 if attempt == task.settings.attempts or not is_transient(exc):
                     return translate(exc, task.target, f"cannot apply {task}")
+            except Exception as exc:  # noqa: BLE001  one source's, and of no table that can be told
+                return SpoolError(
+                    f"cannot apply {task}: {unforeseen(exc)}",
+                    hint="Other sources go on. Please report it with the log of --verbose.",
+                )
     raise AssertionError("there is at least one attempt")
 
 
@@ -198,32 +205,30 @@ def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
     parked: set[TableName] = set()
     with _chunks(sessions, task) as chunks:
         for chunk in chunks:
-            for name, changes in chunk.changes.items():
-                # Whoever reads does not see what is parked here and now.
-                failed = None if name in parked else _apply_table(connection, task, changes)
-                if failed is not None:
-                    park(connection, task.source_id, name, failed)
-                    result.parked.append(Parking(name, failed.reason))
-                    parked.add(name)
-                if name in parked:
-                    add_parts(connection, task.source_id, name, chunk.keys)
+            # Whoever reads does not see what is parked here and now.
+            tables = [changes for name, changes in chunk.changes.items() if name not in parked]
+            for name, failed in _apply_tables(connection, task, tables):
+                park(connection, task.source_id, name, failed)
+                result.parked.append(Parking(name, failed.reason))
+                parked.add(name)
+            for name in parked & chunk.changes.keys():
+                add_parts(connection, task.source_id, name, chunk.keys)
             _add_ignored(connection, task.source_id, chunk)
             result.count(chunk)
             reach("replayer.chunk_applied")
 
 
-def _apply_table(
-    connection: Connection, task: ShardTask, changes: TableChanges
-) -> TableFailed | None:
-    """Apply the changes of a table, or return why that cannot be done."""
-    try:
-        outcome = apply_changes(connection, changes, task.on_conflict)
-    except TableFailed as failed:
-        if task.on_error == "stop":
-            raise stop_at(task.source, changes.names, failed) from failed
-        return failed
-    count_conflict(connection, task.source_id, changes.names, outcome)
-    return None
+def _apply_tables(
+    connection: Connection, task: ShardTask, tables: Sequence[TableChanges]
+) -> Iterator[tuple[TableName, TableFailed]]:
+    """Apply the changes of tables, and return those that cannot be applied."""
+    for changes, result in apply_tables(connection, tables, task.on_conflict):
+        if isinstance(result, Outcome):
+            count_conflict(connection, task.source_id, changes.names, result)
+        elif task.on_error == "stop":
+            raise stop_at(task.source, changes.names, result) from result
+        else:
+            yield changes.names, result
 
 
 def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
@@ -251,7 +256,7 @@ def _chunks(sessions: _Sessions, task: ShardTask) -> Iterator[Iterator[Chunk]]:
     reader = sessions.reader
     chunks = read_chunks(
         reader,
-        Tables(reader, task.source_id, task.first_lsn),
+        Tables(reader, task.source_id, task.first_lsn, relies_on_known=True),
         source_id=task.source_id,
         from_seq=task.from_seq,
         to_seq=task.to_seq,

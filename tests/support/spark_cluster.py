@@ -23,7 +23,7 @@ from typing import Self
 import pyspark
 
 from pgrepl.config.model import SparkConfig
-from tests.support.quick_java import SUBMIT
+from tests.support.quick_java import quick_options
 from tests.support.waiting import wait_until
 
 _HOME = Path(pyspark.__file__).parent
@@ -164,7 +164,7 @@ class SparkCluster:
 
 
 def _java_options() -> str:
-    return f"{_JAVA} {os.environ.get(SUBMIT, '')}"
+    return f"{_JAVA} {quick_options()}"
 
 
 def bare_python(folder: Path) -> Path:

@@ -1,5 +1,5 @@
 -- Transactions that have written and are still open, in any database: a new slot waits for them.
--- pg_locks shows them to everybody; who they are is shown to pg_read_all_stats and to themselves.
+-- pg_locks shows them to all users; who they are is shown to pg_read_all_stats and to themselves.
 select l.pid, a.usename as role, a.datname as dbname, null as gid,
        extract(epoch from clock_timestamp() - a.xact_start)::integer as seconds
   from (select distinct pid from pg_locks

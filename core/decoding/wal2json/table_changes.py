@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from pgrepl.decoding.changes import (
     DELETE,
@@ -18,6 +19,7 @@ from pgrepl.decoding.changes import (
     TableChanges,
     unreadable,
 )
+from pgrepl.decoding.shape import Shape
 from pgrepl.decoding.wal2json.grammar import (
     COLUMNS,
     ENTRY_MARK,
@@ -36,6 +38,11 @@ _BYTEA_PREFIX = rb"\\x"
 #: A backslash that is not one of a marked null.
 _ESCAPE = re.compile(rb"\\[^N]")
 _Columns = tuple[str, ...]
+#: Table, codec, columns, identity, whether numbers are texts.
+_Names = tuple[tuple[str, str], str, _Columns, _Columns, bool]
+#: Compiled for a table of the target, for as long as it is known: that takes longer than to read
+#: some hundred lines.
+_layouts: MutableMapping[Shape, dict[_Names, LineLayout]] = WeakKeyDictionary()
 #: Action and number of entries: lines of one layout have the same, and seldom others.
 _Signature = tuple[bytes, int]
 
@@ -45,7 +52,6 @@ class LineChanges(TableChanges):
     """Reads the lines of a table; a layout is compiled when the first line of it comes."""
 
     codec: str = "utf-8"
-    _layouts: dict[tuple[_Columns, _Columns, bool], LineLayout] = field(default_factory=dict)
     _by_signature: dict[_Signature, LineLayout] = field(default_factory=dict)
     _latest: LineLayout | None = None
     _columns: _Columns = ()
@@ -139,12 +145,13 @@ class LineChanges(TableChanges):
             self._identity, self._has_text_numbers = self._names_after(
                 line, line.rfind(IDENTITY), IDENTITY
             )
-        names = self._columns, self._identity, self._has_text_numbers
-        layout = self._layouts.get(names)
+        names = self.names, self.codec, self._columns, self._identity, self._has_text_numbers
+        if self.shape is None:
+            raise ColumnMissing("the target has no such table")
+        layouts = _layouts.setdefault(self.shape, {})
+        layout = layouts.get(names)
         if layout is None:
-            if self.shape is None:
-                raise ColumnMissing("the target has no such table")
-            layout = self._layouts[names] = LineLayout(
+            layout = layouts[names] = LineLayout(
                 self.shape,
                 self.names,
                 self._columns,

@@ -118,7 +118,7 @@ select 'function', p.proname::text, p.oid < 16384,
        exists (select from pg_catalog.pg_depend d
                 where d.classid = 'pg_catalog.pg_proc'::regclass and d.objid = p.oid
                   and d.deptype = 'e'),
-       -- what stands behind an operator or a cast looks at nothing but its arguments and settings
+       -- the function of an operator or a cast looks at nothing but its arguments and settings
        p.provolatile = 's' and p.oid < 16384
            and (exists (select from pg_catalog.pg_operator o
                          where o.oprcode = p.oid and o.oid < 16384)

@@ -43,7 +43,9 @@ select t.state,
                   'is_generated', a.attgenerated <> '',
                   'is_identity_always', a.attidentity = 'a',
                   'stage_type', b.stage_type,
-                  'equality_schema', e.equality_schema) order by a.attnum) as columns
+                  'equality_schema', e.equality_schema,
+                  'array_type', x.array_type,
+                  'cast_type', x.cast_type) order by a.attnum) as columns
          from pg_attribute a
          join pg_type y on y.oid = a.atttypid
          -- the type below a domain, however deep
@@ -70,5 +72,18 @@ select t.state,
                 join pg_am i on i.oid = c.opcmethod and i.amname = 'btree'
                where c.opcdefault and c.opcintype = coalesce(b.base_type, y.oid)
                  and y.typnamespace <> 'pg_catalog'::regnamespace) e on true
+         -- How values are sent in an array: of the column's type, or else as texts, which are cast
+         -- by the type's own input. unnest() takes arrays of arrays and composite types apart.
+         left join lateral (
+              select case when u.typarray <> 0 and u.typtype <> 'c'
+                          then array[n.nspname, v.typname] end as array_type,
+                     case when (u.typarray = 0 or u.typtype = 'c') and not exists (
+                              select from pg_cast
+                               where castsource = 'text'::regtype and casttarget = u.oid)
+                          then array[n.nspname, u.typname] end as cast_type
+                from pg_type u
+                left join pg_type v on v.oid = u.typarray
+                join pg_namespace n on n.oid = coalesce(v.typnamespace, u.typnamespace)
+               where u.oid = coalesce(b.base_type, y.oid)) x on true
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) a on true
  where t.source_id = %(source_id)s and t.schema_name = %(schema)s and t.table_name = %(table)s

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pgrepl.decoding.changes import INSERT
 from pgrepl.errors import SpoolError
 from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, fold, fold_multiset
-from pgrepl.replayer.shard.staging import _last_state
+from pgrepl.replayer.shard.staging import last_state
 from tests.support.replay_lines import column, line, read, shape
 
 Row = dict[str, Any]
@@ -103,7 +103,7 @@ def apply_net(rows: dict[tuple[int, str], Row], net: KeyedNet) -> dict[tuple[int
         if state.old_key is not None:
             del rows[key_of(state.old_key)]
     for key, state in net.rows.items():
-        columns, values = _last_state(state, KEYED.carried, net.key, key)
+        columns, values = last_state(state, KEYED.carried, net.key, key)
         row = dict(zip(KEYED.carried, values, strict=True))
         written = {name: text_of(row[name]) for name in columns}
         old = {} if state.old_key is None else before[key_of(state.old_key)]
@@ -161,7 +161,7 @@ def test_update_without_a_column_keeps_what_an_earlier_change_set():
     assert isinstance(net, KeyedNet)
     ((key, state),) = net.rows.items()
     assert state.old_key is None
-    assert _last_state(state, KEYED.carried, net.key, key) == (
+    assert last_state(state, KEYED.carried, net.key, key) == (
         ("note", "id", "body", "kind"),
         [b"m", b"1", b"first", b"a"],
     )
