@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from pgrepl.config.model import SourceConfig
 from pgrepl.errors import SourceError
@@ -17,8 +18,12 @@ __all__ = ["make_publications"]
 logger = logging.getLogger(__name__)
 
 
-def make_publications(connection: Connection, source: SourceConfig) -> None:
+def make_publications(
+    connection: Connection, source: SourceConfig
+) -> Mapping[tuple[str, str], int]:
     """Bring the publications of a source up to date, before the slot that needs them.
+
+    Returns the tables whose UPDATE and DELETE cannot be sent, see ``Publications.unsent``.
 
     Raises
     ------
@@ -52,6 +57,7 @@ def make_publications(connection: Connection, source: SourceConfig) -> None:
         )
     if statements:
         logger.info("tables published", extra={"slot": source.slot})
+    return found.unsent(source.selection)
 
 
 def _is_superuser(connection: Connection) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg.rows import class_row
@@ -32,6 +32,8 @@ class PublishedTable:
     is_in_inserts: bool
     #: Whether the role may publish it.
     is_owned: bool
+    #: How many of its rows were updated or deleted, as the statistics know it.
+    change_count: int
 
     @property
     def key(self) -> tuple[str, str]:
@@ -84,13 +86,15 @@ class Publications:
         """Return tables whose UPDATE and DELETE the server refuses because of a publication."""
         return [table for table in self.tables if table.is_in_all and not table.has_identity]
 
-    def insert_only(self, selection: TableSelection) -> Sequence[PublishedTable]:
-        """Return tables of the selection whose UPDATE and DELETE cannot be sent."""
-        return [
-            table
+    def unsent(self, selection: TableSelection) -> Mapping[tuple[str, str], int]:
+        """Return the tables of the selection whose UPDATE and DELETE cannot be sent, and how many
+        rows those concerned until now.
+        """
+        return {
+            table.key: table.change_count
             for table in self.tables
             if table.is_wanted(selection) and not table.has_identity and table.key != DDL_TABLE
-        ]
+        }
 
 
 def read_publications(connection: Connection, source: SourceConfig) -> Publications:

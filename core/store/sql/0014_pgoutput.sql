@@ -3,6 +3,11 @@
 alter table replication.source add column plugin text not null default 'wal2json';
 comment on column replication.source.plugin is 'The output plugin of its slot.';
 
+alter table replication.source_table add column unsent_changes bigint not null default 0;
+comment on column replication.source_table.unsent_changes is
+    'How many of its rows the source had updated or deleted when the copy began, if it cannot send'
+    ' that: more of them are a loss.';
+
 -- The bytes of an integer in network order, from a place on that counts from 0.
 create function replication.read_integer(data bytea, place integer, size integer) returns bigint
 language sql immutable strict set search_path = pg_catalog, pg_temp as $$
