@@ -48,6 +48,7 @@ _FUNCTIONS = (
     "ddl_calls",
     "ddl_capture",
     "ddl_context",
+    "locale",
     "plain_table_definition",
     "prune",
     "switch",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import cast
@@ -31,6 +32,7 @@ from pgrepl.receiver.postgres.catalog import mark_end
 from pgrepl.receiver.run import Receiver
 from pgrepl.receiver.spool_session import SpoolSession, open_spool
 from pgrepl.store.sources import set_plugin
+from pgrepl.store.tables import record_unsent
 from pgrepl.terminal import command
 
 __all__ = ["change_plugin"]
@@ -67,6 +69,7 @@ class _Change:
         self._connection = connection
         self._slot = source.slot
         self._copy = f"{source.slot}{_SUFFIX}"
+        self._unsent: Mapping[tuple[str, str], int] = {}
 
     def run(self) -> bool:
         plugin = self._plugin_of(self._slot)
@@ -74,6 +77,9 @@ class _Change:
         if plugin is not None and plugin != self._source.plugin:
             through = self._receive_rest(plugin)
         with closing(open_spool(self._source, self._config.target.endpoint)) as spool:
+            if through is not None:
+                with closing(connect(self._config.target.endpoint, _STAGE)) as target:
+                    record_unsent(target, spool.source.source_id, self._unsent)
             is_changed = self._swap(spool, through)
         with closing(connect(self._config.target.endpoint, _STAGE)) as target:
             set_plugin(target, self._source.name, self._source.plugin)
@@ -87,7 +93,8 @@ class _Change:
                 hint="Set another slot name for this source in pgrepl.toml.",
             )
         if self._source.plugin == "pgoutput":
-            make_publications(self._connection, self._source)
+            # What the old plugin notices meanwhile is counted too: marked twice is marked.
+            self._unsent = make_publications(self._connection, self._source)
             reach("plugin.published")
             self._await_open_transactions()
         through = mark_end(self._source)

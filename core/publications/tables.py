@@ -87,9 +87,7 @@ class Publications:
         return [table for table in self.tables if table.is_in_all and not table.has_identity]
 
     def unsent(self, selection: TableSelection) -> Mapping[tuple[str, str], int]:
-        """Return the tables of the selection whose UPDATE and DELETE cannot be sent, and how many
-        rows those concerned until now.
-        """
+        """Return tables whose UPDATE and DELETE cannot be sent, and how many rows that was."""
         return {
             table.key: table.change_count
             for table in self.tables

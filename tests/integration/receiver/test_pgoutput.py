@@ -58,6 +58,29 @@ def test_every_kind_of_change_is_spooled_and_shown(pgoutput):
     assert set(facts) == {(True, True, True)}
 
 
+def resyncs(streaming):
+    return streaming.target.rows(
+        "select table_name::text from replication.source_table where resync_reason is not null"
+    )
+
+
+@pytest.mark.parametrize("statement", ["update keyless set id = 2", "delete from keyless"])
+def test_change_of_a_table_without_identity_works_and_marks_the_table(pgoutput, statement):
+    pgoutput.source.execute("insert into keyless values (1)", "insert into t values (1, 'x')")
+    pgoutput.receive_once()
+    assert resyncs(pgoutput) == []
+    pgoutput.source.execute(statement, "update t set note = 'y'")
+    done = pgoutput.receive_once(code=50)
+    assert "tables that lost changes: public.keyless" in done.stderr
+    assert resyncs(pgoutput) == [("keyless",)]
+
+
+def test_table_that_is_not_published_is_marked(pgoutput):
+    pgoutput.source.execute(f"alter publication {pgoutput.slot} drop table t")
+    pgoutput.receive_once(code=50)
+    assert resyncs(pgoutput) == [("t",)]
+
+
 def test_what_no_publication_sends_moves_the_position(pgoutput):
     """An empty transaction is not sent; a keepalive says how far the source is."""
     before = pgoutput.origin_lsn()
