@@ -281,6 +281,9 @@ class PullLoop:
         """Leave a chunk to streaming: there is a transaction in it that is too big to be kept."""
         with suppress(errors.QueryCanceled):
             self._end_statement()
+        if self._wakeup.is_stopping:
+            return
+        self._stream.reopen()
         self._backlog.give_up(chunk)
         logger.info("a chunk is too big to be pulled", extra={"until": chunk.upto})
 

@@ -42,6 +42,7 @@ class ReplicationStream:
         """Take over a replication connection that does nothing yet."""
         self._connection = connection
         self._config = config
+        self._encoding: str | None = None
         self.pgconn: pq.abc.PGconn = connection.pgconn
         #: What the server said beside the stream, oldest first: severity and message.
         self.notices: list[tuple[str, str]] = []
@@ -69,6 +70,21 @@ class ReplicationStream:
         """Ask for texts in an encoding: in that of the server it converts nothing."""
         with translated(self._config.endpoint, "cannot set client_encoding"):
             self._connection.execute(SQL("set client_encoding = {}").format(Literal(encoding)))
+        self._encoding = encoding
+
+    def reopen(self) -> None:
+        """Go on in a new session, after a call that failed.
+
+        Servers do not clean up after an output plugin that is interrupted: pgoutput may take tables
+        for described that it described in that call.
+        """
+        self._connection.close()
+        self._connection = _connect(self._config)
+        self._connection.add_notice_handler(self._take_notice)
+        self.pgconn = self._connection.pgconn
+        self.notices.clear()
+        if self._encoding is not None:
+            self.ask_encoding(self._encoding)
 
     def start(self, start: Lsn, decoder: StreamDecoder) -> None:
         """Begin to stream, with the best options that the server knows."""
@@ -200,4 +216,8 @@ class ReplicationStream:
 
 def open_stream(config: SourceConfig) -> ReplicationStream:
     """Connect for replication."""
-    return ReplicationStream(connect(config.endpoint, "receive", is_replication=True), config)
+    return ReplicationStream(_connect(config), config)
+
+
+def _connect(config: SourceConfig) -> Connection:
+    return connect(config.endpoint, "receive", is_replication=True)

@@ -61,7 +61,7 @@ class Streaming:
         plugin = self.settings.get("plugin", "wal2json")
         if plugin == "pgoutput":
             with connect(endpoint, "test") as connection:
-                make_publications(connection, load_config(self.config).sources[self.name])
+                make_publications(connection, load_config(self.config).source(self.name))
         with connect(endpoint, "test", is_replication=True) as connection:
             ((system, timeline, _, _),) = connection.execute("IDENTIFY_SYSTEM").fetchall()
             command = (
