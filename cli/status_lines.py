@@ -46,7 +46,7 @@ def block(source: SourceStatus, history: str | None = None) -> list[Line]:
     """Return the lines of a source, the title first."""
     lines = [_title(source, history)]
     if source.positions is not None:
-        lines += _positions(source.positions, source.source)
+        lines += _positions(source.positions, source)
     if source.source is not None:
         lines += _slot(source.source)
     if source.target is not None:
@@ -77,12 +77,14 @@ def _lag(step: Step) -> str:
     return f"lag {seconds}, {print_bytes(step.lag_bytes)}"
 
 
-def _positions(positions: Positions, source: SourceFacts | None) -> Iterator[Line]:
+def _positions(positions: Positions, status: SourceStatus) -> Iterator[Line]:
     yield Line("  source", str(positions.source) if positions.source else "unknown")
+    source = status.source
     since = source.receiver_since if source is not None else None
     receiver = f"receiver connected since {since:%Y-%m-%d %H:%M:%S}Z" if since else ""
     if source is not None and not since:
-        receiver = "no receiver is connected"
+        is_pulled = status.target is not None and status.target.is_receiving
+        receiver = "receiver catches up" if is_pulled else "no receiver is connected"
     steps = (
         ("  received", positions.received, receiver),
         ("  flushed", positions.flushed, ""),

@@ -56,7 +56,8 @@ def verify(
     """Compare sources with their copies: structure, sequences, and row for row by checksums.
 
     Replication may go on meanwhile: what differs is read again when the target has passed that
-    position. Exits 60 when there are differences, or tables that cannot be read; changes nothing.
+    position. Exits 60 when there are differences, or tables that could not be compared; changes
+    nothing.
     """
     from pgrepl.catalog.unreadable import named, open_them
     from pgrepl.cli.verify_output import make_watcher, print_reports
@@ -87,6 +88,12 @@ def verify(
             raise VerifyDifference(
                 f'source "{report.source}": could not be compared: {named(report.unreadable)}',
                 hint=open_them(report.source, report.unreadable),
+            )
+        if report.uncompared:
+            raise VerifyDifference(
+                f'source "{report.source}": could not be compared: {", ".join(report.uncompared)}',
+                hint="The lines above say why. Tables without a whole copy are copied by pgrepl"
+                " resync SOURCE TABLE, or by pgrepl replay if they are due.",
             )
         if report.error is not None:
             raise report.error

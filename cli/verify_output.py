@@ -99,6 +99,7 @@ def _as_json(report: VerifyReport) -> dict[str, Any]:
     found["error"] = report.error and report.error.message
     found["seconds"] = round(report.seconds, 2)
     found["has_differences"] = report.has_differences
+    found["uncompared"] = report.uncompared
     return found
 
 
@@ -123,12 +124,14 @@ def _print(report: VerifyReport) -> None:
     count = sum(len(table.differences) for table in report.tables)
     more = any(table.has_more for table in report.tables)
     unsettled = sum(table.unsettled_count for table in report.tables)
+    compared = sum(table.compared_count > 0 for table in report.tables)
     _line(
-        f"source {report.source}: {len(report.tables)} tables, {rows:,} rows compared in"
+        f"source {report.source}: {compared} tables, {rows:,} rows compared in"
         f" {report.seconds:.1f} s: {'at least ' * more}{count} rows differ"
         + f", {len(report.structure)} differences of structure" * bool(report.structure)
         + f", {unsettled} rows not settled" * bool(unsettled)
         + f", {len(report.unreadable)} tables or sequences not readable" * bool(report.unreadable)
+        + f", {len(report.tables) - compared} tables not compared" * (compared < len(report.tables))
     )
 
 
@@ -142,6 +145,9 @@ def _print_table(table: TableReport) -> None:
         _line(f"more: {table.name}: {'at least ' * table.has_more}{max(left, 0)} rows; see --json")
     if table.unsettled_count:
         _line(f"not settled: {table.name}: {table.unsettled_count} rows")
+    if table.unsettled_piece_count:
+        pieces = f"{table.unsettled_piece_count} of {table.piece_count} pieces"
+        _line(f"not settled: {table.name}: {pieces}: too much changed each time")
 
 
 def _print_difference(table: str, difference: RowDifference) -> None:

@@ -45,6 +45,9 @@ class Column:
     identity: Literal["", "a", "d"]
     #: None: the type's own.
     collation: str | None
+    #: The name of its NOT NULL constraint, to make it by; servers before 18 have none, so that it
+    #: is not compared.
+    not_null_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ def _column(column: _Fields) -> Column:
         generated=column.optional("generated"),
         identity=column.choice("identity", "", "a", "d"),
         collation=column.optional("collation"),
+        not_null_name=column.later("not_null_name"),
     )
 
 
@@ -193,6 +197,10 @@ class _Fields:
 
     def optional(self, field: str) -> str | None:
         return None if self.get(field) is None else self.text(field)
+
+    def later(self, field: str) -> str | None:
+        """Return a field that rows of an older capture do not have."""
+        return self.optional(field) if field in self._value else None
 
     def flag(self, field: str) -> bool:
         value = self.get(field)

@@ -27,6 +27,7 @@ TRIGGERS = tuple(f"pgrepl_{event}_{step}" for event in _EVENTS for step in (0, 1
 _PLAIN: tuple[LiteralString, ...] = (
     "search_path = pg_catalog, pg_temp",
     "quote_all_identifiers = off",
+    "standard_conforming_strings = on",
     "datestyle = 'ISO, YMD'",
     "intervalstyle = 'postgres'",
     "extra_float_digits = 3",
@@ -56,6 +57,10 @@ def install_script(reader: str | None) -> Sequence[Sequence[Statement]]:
         SQL(query("steering")),
         SQL(_definition_function("table_definition", ())),
         SQL(_definition_function("plain_table_definition", _PLAIN)),
+        SQL(
+            "create or replace function pgrepl.locale() returns text language sql stable"
+            " as $function$\n" + query("locale") + "$function$"
+        ),
         *(grants(reader) if reader is not None else ()),
         SQL(query("install")),
     ]

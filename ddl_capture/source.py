@@ -65,6 +65,7 @@ class _State:
     is_writable: bool
     #: Whether there is the function that switches it, and the role may call it.
     has_switch: bool
+    has_settings: bool
     may_switch: bool
     is_superuser: bool
 
@@ -169,7 +170,7 @@ def _read_status(connection: Connection, source: SourceConfig) -> CaptureStatus:
             " to_json(c)->>'off_at', (to_json(c)->>'off_lsn')::pg_lsn from pgrepl.capture c"
         ).fetchone()
     found = CaptureStatus(state.word) if row is None else CaptureStatus(state.word, *row)
-    return replace(found, is_outdated=not state.has_switch)
+    return replace(found, is_outdated=not (state.has_switch and state.has_settings))
 
 
 def _unreadable(connection: Connection, source: SourceConfig, word: str) -> SourceError:

@@ -19,7 +19,7 @@ from pgrepl.drop.source_side import (
 from pgrepl.drop.target_side import clear_target, find_row, forget_source, look_at_target
 from pgrepl.drop.unconfigured import unreached
 from pgrepl.errors import PgreplError, SourceError, TargetError
-from pgrepl.postgres.advisory_locks import copy_lock, take_lock
+from pgrepl.postgres.advisory_locks import copy_lock, receive_lock, take_lock
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.store.sources import SourceRow
 
@@ -120,6 +120,9 @@ def drop_source(
             and not is_source_gone
             and _can_clear_source(source, row, slot, report, is_ours=is_ours)
         )
+        if target is not None:
+            # A receiver that pulls from the slot holds it only while a call lasts.
+            take_lock(target, receive_lock(source.name))
         if target is not None and row is not None:
             clear_target(
                 target, endpoint, row, report, with_data=with_data, owner=source.owner_role

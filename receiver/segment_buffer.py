@@ -115,7 +115,11 @@ class SegmentBuffer:
             self.byte_count = self._whole_bytes
         self._is_in_hand = False
         if losses:
-            self._losses.update(losses)
+            self.add_losses(losses)
+
+    def add_losses(self, losses: Mapping[TableName, str]) -> None:
+        """Let losses leave with the next segment, or alone."""
+        self._losses.update(losses)
 
     def turn_serial(self) -> None:
         """Put what is there of the transaction in hand into one stream, in order by bucket."""

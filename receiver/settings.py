@@ -17,7 +17,7 @@ class ReceiverSettings:
     #: a transaction that reaches it is written in parts.
     segment_bytes: int = 4 * _MIB
     #: Under steady load a segment waits so long for more transactions ...
-    gather_s: float = 0.2
+    gather_s: float = 0.1
     #: ... and so long when nothing arrives: long enough not to commit each transaction of a burst.
     quiet_s: float = 0.002
     #: When only a few messages were there to read, the next are let gather for so long: to look for
@@ -45,3 +45,26 @@ class ReceiverSettings:
     once_patience_s: float = 60.0
     #: So long an origin may be held by a receiver that just died before it counts as running.
     predecessor_s: float = 2.0
+    #: A source that is so far ahead is not streamed but pulled in chunks (see ``backlog``) ...
+    pull_from_bytes: int = 16 * _MIB
+    #: ... until it is nearer than this.
+    pull_while_bytes: int = 2 * _MIB
+    #: How often streaming looks how far ahead the source is, while there is no end of messages.
+    pull_check_s: float = 3.0
+    #: A chunk ends after so much WAL ...
+    pull_window_bytes: int = 128 * _MIB
+    #: ... and, after the first one, when it probably has so many bytes of messages ...
+    pull_bytes: int = 64 * _MIB
+    #: ... or took the source so long to decode, and in any case with this many messages.
+    pull_decode_s: float = 1.5
+    pull_first_rows: int = 100_000
+    pull_max_rows: int = 500_000
+    #: Nothing is pulled while each call had to decode so much again.
+    pull_again_bytes: int = 1024 * _MIB
+    #: A chunk that takes longer to decode holds a transaction too big to be kept: it is streamed.
+    pull_patience_s: float = 5.0
+    #: Temporary files of a call on the source, where the role may limit them.
+    pull_temp_bytes: int = 256 * _MIB
+    #: While a chunk is sent the source keeps it, and a snapshot: a target that takes nothing of it
+    #: for so long is taken for unavailable.
+    pull_stall_s: float = 60.0

@@ -60,6 +60,8 @@ class SpoolWriter:
         self._error: BaseException | None = None
         #: Whether the source has more than was read so far; whoever reads it says so.
         self.has_more_to_read = False
+        #: Whether to wait while the spool is full; whoever reads in chunks waits between them.
+        self.pauses = True
         self._is_stopping = threading.Event()
         self._unchecked_bytes = 0
         self._checked_at = float("-inf")
@@ -75,6 +77,11 @@ class SpoolWriter:
     def is_idle(self) -> bool:
         """Whether everything put in is committed."""
         return self._pending_count == 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the spool held more than it may when it was last looked at."""
+        return self._max_spool is not None and self.spool_bytes >= self._max_spool
 
     def put(self, batch: Batch) -> None:
         """Let a batch be written after those before it."""
@@ -143,7 +150,7 @@ class SpoolWriter:
             return
         self._measure()
         limit = self._max_spool
-        if limit is None or self.spool_bytes < limit or not may_wait:
+        if limit is None or not self.is_full or not may_wait:
             return
         if not self._may_pause:
             raise SpoolError(
@@ -151,6 +158,8 @@ class SpoolWriter:
                 f" max_spool allows {limit}",
                 hint="Run pgrepl replay; what was received so far is safe.",
             )
+        if not self.pauses:
+            return
         logger.warning(
             "receiving pauses: the spool is full; is pgrepl replay running?",
             extra={"spool_bytes": self.spool_bytes, "max_spool": limit},

@@ -20,13 +20,16 @@ class Limits:
 
     seconds: int
     changes: int
+    #: How many serial segments that follow one another are applied together, with how many changes.
+    serial_segments: int = 1
+    serial_changes: int = 0
     #: Nothing whose transactions all committed at or after this position; None: no end.
     until: Position | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A run of segments, all parallel, or one serial one."""
+    """A run of segments, all parallel or all serial."""
 
     kind: SegmentKind
     #: The segment before the first, and the last.
@@ -37,6 +40,11 @@ class Batch:
     last_commit_at: datetime
     change_count: int
     buckets: frozenset[int]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one segment."""
+        return self.to_seq - self.from_seq == 1
 
 
 def plan_batch(segments: Sequence[Segment], from_seq: int, limits: Limits) -> Batch | None:
@@ -53,13 +61,11 @@ def plan_batch(segments: Sequence[Segment], from_seq: int, limits: Limits) -> Ba
     for number, segment in enumerate(segments, from_seq + 1):
         if limits.until is not None and segment.first_lsn >= limits.until:
             break
-        if chosen and not _fits(chosen[0], segment, change_count, limits):
+        if chosen and not _fits(chosen, segment, change_count, limits):
             break
         _check(segment, number)
         chosen.append(segment)
         change_count += segment.change_count
-        if segment.kind == "serial":
-            break
     if not chosen:
         return None
     last = chosen[-1]
@@ -83,11 +89,18 @@ def shard_buckets(buckets: frozenset[int], shard_count: int) -> dict[int, list[i
     return dealt
 
 
-def _fits(first: Segment, segment: Segment, change_count: int, limits: Limits) -> bool:
+def _fits(chosen: Sequence[Segment], segment: Segment, change_count: int, limits: Limits) -> bool:
     # A serial segment is a barrier: it is applied when all before it is.
+    first = chosen[0]
+    if segment.kind != first.kind:
+        return False
+    if segment.kind == "serial":
+        return (
+            len(chosen) < limits.serial_segments
+            and change_count + segment.change_count <= limits.serial_changes
+        )
     return (
-        segment.kind == "parallel"
-        and change_count + segment.change_count <= limits.changes
+        change_count + segment.change_count <= limits.changes
         and segment.last_commit_at - first.first_commit_at <= timedelta(seconds=limits.seconds)
     )
 

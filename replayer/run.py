@@ -24,7 +24,7 @@ from pgrepl.replayer.batch_commit import drop_staging, merge_batch, staging_pref
 from pgrepl.replayer.listener import Listener
 from pgrepl.replayer.pacing import seconds_apart
 from pgrepl.replayer.serial.transaction import SerialTransaction
-from pgrepl.replayer.session import open_session
+from pgrepl.replayer.session import lend_session, open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.task import ShardResult, TableStopped
 from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
@@ -318,7 +318,7 @@ class Replayer:
             self._upkeep.stop()
         try:
             with (
-                closing(open_session(self._target, self._settings)) as connection,
+                lend_session(self._target, self._settings, "serial") as connection,
                 translated(self._target, f"cannot apply the transaction at {work.batch.first_lsn}"),
             ):
                 serial = SerialTransaction(
@@ -333,7 +333,11 @@ class Replayer:
                 serial.run()
             own.parked += serial.parked
         except PgreplError as exc:
-            self._fail(control, own, exc)
+            if work.batch.is_single:
+                self._fail(control, own, exc)
+            else:
+                logger.debug("one by one: %s", exc.message, extra={"source": own.source.name})
+                own.take_apart(work.batch)
         else:
             self._applied(control, own, work, time.monotonic() - begin)
 

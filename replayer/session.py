@@ -21,8 +21,8 @@ _STAGE = "replay"
 #: The server keeps some kilobytes for each.
 _PREPARED = 1000
 
-#: What a task does in a session: it may read in another than it writes in.
-Use = Literal["read", "write"]
+#: What is done in a session: a task may read in another than it writes in, and DDL has its own.
+Use = Literal["read", "write", "serial"]
 
 #: Which process opened a session, the target and the lock timeout.
 _Purpose = tuple[int, str, float]
@@ -57,6 +57,9 @@ def lend_session(target: Endpoint, settings: ReplaySettings, use: Use) -> Iterat
     """
     purpose = os.getpid(), target.dsn.text, settings.lock_timeout_s
     connection = _take(use, purpose) or open_session(target, settings)
+    if use == "serial":
+        # What was prepared before DDL may mean something else behind it.
+        connection.prepare_threshold = None
     try:
         yield connection
     except BaseException:

@@ -20,14 +20,21 @@ class ReplaySettings:
     #: A batch has at most so many changes and segments of a source, whatever its seconds.
     batch_changes: int = 2_000_000
     batch_segments: int = 5_000
+    #: So many transactions with DDL or TRUNCATE that follow one another, with at most so many
+    #: changes, are applied in one transaction of the target: readers wait for its locks.
+    serial_segments: int = 50
+    serial_changes: int = 10_000
     #: While Spark starts, the driver itself applies batches of at most so many changes; a run that
     #: has no more than that in all does without Spark.
     driver_changes: int = 10_000
+    #: Spark's part in a job grows with its tasks: shards that have no more changes than so between
+    #: them are applied in one task, one after the other.
+    one_task_changes: int = 2_000
     #: A lock on a replicated table is waited for so long, and a task tries so often.
     lock_timeout_s: float = 10.0
     attempts: int = 3
     #: Batches begin so far apart: a change that comes alone is applied at once, many together.
-    pace_s: float = 1.0
+    pace_s: float = 0.3
     #: While a receiver catches up they begin up to so far apart.
     hold_s: float = 2.0
     #: With nothing to do, the daemon looks so often whether a notification was missed.

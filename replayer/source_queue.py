@@ -68,6 +68,8 @@ class SourceWork:
     #: How many segments the last batch had, and how many the next one may have after a failure.
     _tried: int = 0
     _most: int | None = None
+    #: Up to here serial segments are applied one by one: some of them together did not work.
+    _alone_until: int = 0
 
     def is_waiting(self) -> bool:
         """Whether it failed, and it is too early to try again."""
@@ -86,6 +88,10 @@ class SourceWork:
         if self._backoff is None:
             self._backoff = Backoff(settings.backoff_s, settings.backoff_limit_s)
         self._next_try = time.monotonic() + self._backoff.fail()
+
+    def take_apart(self, batch: Batch) -> None:
+        """Apply the segments of a serial batch one by one: it failed, and one of them is why."""
+        self._alone_until = batch.to_seq
 
     def go_on(self, batch: Batch) -> None:
         """Count a batch that is applied."""
@@ -117,7 +123,11 @@ class SourceWork:
         least = min(position.applied_seq for position in positions)
         most = max(position.applied_seq for position in positions)
         limits = Limits(
-            seconds=config.batch_seconds, changes=settings.batch_changes, until=self.until
+            seconds=config.batch_seconds,
+            changes=settings.batch_changes,
+            serial_segments=1 if least < self._alone_until else settings.serial_segments,
+            serial_changes=settings.serial_changes,
+            until=self.until,
         )
         if least == most:
             if positions[0].shard_count != config.shards:

@@ -42,7 +42,7 @@ class ShardJobs:
     def __init__(self, config: SparkConfig, settings: ReplaySettings) -> None:
         """Prepare; Spark does not start yet."""
         self._config = config
-        self._few = settings.driver_changes
+        self._settings = settings
         self._spark: SessionInBackground | None = None
         self._by_driver = 0
         self._maker: ArchiveMaker | None = None
@@ -71,10 +71,14 @@ class ShardJobs:
 
         A few changes wait for nothing: they go to Spark only if it is there.
         """
-        if self._by_driver + change_count > self._few:
+        if self._by_driver + change_count > self._settings.driver_changes:
             # The next ones may be many.
             self.start()
-        while change_count > self._few and self._spark is not None and self._spark.is_starting:
+        while (
+            change_count > self._settings.driver_changes
+            and self._spark is not None
+            and self._spark.is_starting
+        ):
             if is_stopping.wait(_LOOK_S):
                 return False
         return True
@@ -92,13 +96,18 @@ class ShardJobs:
             when some of them ended without a word.
 
         """
-        if change_count <= self._few and (self._spark is None or self._spark.is_starting):
+        if change_count <= self._settings.driver_changes and (
+            self._spark is None or self._spark.is_starting
+        ):
             self._by_driver += change_count
             return [run_shard(task) for task in tasks]
         self.start()
-        return self._run_on_spark(tasks)
+        is_little = change_count <= self._settings.one_task_changes
+        return self._run_on_spark(tasks, 1 if is_little else len(tasks))
 
-    def _run_on_spark(self, tasks: Sequence[ShardTask]) -> Sequence[ShardResult | PgreplError]:
+    def _run_on_spark(
+        self, tasks: Sequence[ShardTask], task_count: int
+    ) -> Sequence[ShardResult | PgreplError]:
         if self._spark is None:
             raise AssertionError("Spark is started before it is used")
         context: Any = self._spark.session().sparkContext
@@ -106,7 +115,7 @@ class ShardJobs:
             context.setJobDescription(_describe(tasks))
             # What Spark shows as the name of the stage.
             context.setLocalProperty("callSite.short", _describe(tasks))
-            numbered = context.parallelize(list(tasks), len(tasks)).setName(_APP_NAME)
+            numbered = context.parallelize(list(tasks), task_count).setName(_APP_NAME)
             results: Sequence[ShardResult | PgreplError] = numbered.map(run_shard).collect()
         except Exception as exc:
             # Whether Spark itself has ended will be seen when it is needed next.

@@ -64,3 +64,6 @@ class TargetFacts:
     pending_ddl_count: int
     #: How many sessions each stage of pgrepl has on the target now: stage to count.
     sessions: Mapping[str, int]
+    #: Whether a receiver of the source is connected. One that pulls from the slot holds it only
+    #: while a call lasts, so that the source does not tell.
+    is_receiving: bool = False

@@ -121,7 +121,7 @@ def _state(source: SourceFacts | None, target: TargetFacts | None) -> str:
         return target.row.state
     if source is None:
         return "unreachable"
-    return "streaming" if source.is_active else "not receiving"
+    return "streaming" if source.is_active or target.is_receiving else "not receiving"
 
 
 def _source_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem]:
@@ -197,7 +197,9 @@ def _target_problems(
         yield _target("origin-missing", f'replication origin "{row.slot}" does not exist', again)
     elif (
         # While a receiver runs, both move; and they are not seen to move at once.
-        source is not None and not source.is_active and row.origin_lsn not in (None, recorded)
+        source is not None
+        and not (source.is_active or target.is_receiving)
+        and row.origin_lsn not in (None, recorded)
     ):
         yield Problem(
             SpoolError.exit_code,

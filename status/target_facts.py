@@ -7,6 +7,7 @@ from typing import LiteralString
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SchemaVersionError
+from pgrepl.postgres.advisory_locks import find_holder, receive_lock
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.status.facts import TargetFacts
@@ -89,6 +90,7 @@ def _read(
             failures=failures[row.source_id],
             pending_ddl_count=pending.get(row.source_id, 0),
             sessions=sessions,
+            is_receiving=find_holder(connection, receive_lock(row.name)) is not None,
         )
         for row in rows
     }

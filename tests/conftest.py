@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.config.dsn import Side
 from pgrepl.config.model import SparkConfig
+from pgrepl.postgres.connect import connect
 from pgrepl.replayer.spark_job import DAEMON, ShardJobs
 from pgrepl.spark.background import SessionInBackground
 from pgrepl.spark.session import build_session
+from pgrepl.store.migrations import migrate
 from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries
 from tests.support.database import Database
 from tests.support.quick_java import start_java_quickly
@@ -96,8 +99,33 @@ def source(source_cluster: Cluster, make_database: Callable[..., Database]) -> D
 
 
 @pytest.fixture
-def target(target_cluster: Cluster, make_database: Callable[..., Database]) -> Database:
+def bare_target(target_cluster: Cluster, make_database: Callable[..., Database]) -> Database:
+    """Return a target without anything in it."""
     return make_database(target_cluster, prefix="target")
+
+
+@pytest.fixture
+def target(bare_target: Database) -> Database:
+    """Return a target; folders whose tests need schema ``replication`` take a migrated one."""
+    return bare_target
+
+
+@pytest.fixture(scope="session")
+def _migrated(target_cluster: Cluster) -> str:
+    database = Database(target_cluster, "migrated")
+    target_cluster.create_database(database.name)
+    endpoint = database.endpoint(Side.TARGET)
+    with connect(endpoint, "test") as connection:
+        migrate(connection, endpoint)
+    return database.name
+
+
+@pytest.fixture
+def migrated_target(
+    target_cluster: Cluster, make_database: Callable[..., Database], _migrated: str
+) -> Database:
+    """Return a target with schema ``replication``: to migrate takes ten times as long as this."""
+    return make_database(target_cluster, prefix="target", template=_migrated)
 
 
 @pytest.fixture(scope="session")

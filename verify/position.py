@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.receive_progress import read_received
 from pgrepl.store.shard_progress import has_passed
+from pgrepl.store.sources import SourceRow
+from pgrepl.verify.standstill import TableName, Waiting, read_waiting
 
-__all__ = ["Follower", "end_of_wal"]
+__all__ = ["Follower", "Passage", "end_of_wal"]
 
 _POLL_S = 0.1
 _PAGE_BYTES = 8192
@@ -38,31 +42,69 @@ def _note_position(connection: Connection, endpoint: Endpoint) -> Lsn:
 
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """Whether the target shows what the source showed."""
+
+    #: That it does not, of some tables at least.
+    error: TargetError | None = None
+    #: The tables whose changes it lacks; None: of none it is known.
+    waiting: Waiting | None = field(default_factory=Waiting)
+
+    def has(self, table: TableName) -> bool:
+        """Whether the target shows all changes of a table."""
+        return self.waiting is not None and not self.waiting.concerns(table)
+
+
+@dataclass(slots=True)
 class Follower:
-    """Waits for the target."""
+    """Waits for the target, and not a second time where nothing moves."""
 
     connection: Connection
     endpoint: Endpoint
-    source_id: int
+    row: SourceRow
     patience_s: float
+    _is_standing: bool = False
 
-    def catch_up(self, source: Connection, origin: Endpoint) -> TargetError | None:
-        """Wait until the target shows what the source shows now, or return that it does not."""
+    def catch_up(
+        self, source: Connection, origin: Endpoint, tables: Collection[TableName] | None = None
+    ) -> Passage:
+        """Wait until the target shows what the source shows now, all of it or of some tables."""
         lsn = _note_position(source, origin)
-        if self._wait(lsn):
-            return None
+        if self._wait(lsn, 0.0 if self._is_standing else self.patience_s):
+            return Passage()
+        # Not before: nobody else can use the slot while it is looked into.
+        waiting = self._read_waiting(source, origin, lsn)
+        self._is_standing = waiting is not None
+        if waiting is not None and not any(map(waiting.concerns, tables or waiting)):
+            return Passage(None, waiting)
+        return Passage(self._lag(lsn, origin), waiting)
+
+    def _lag(self, lsn: Lsn, origin: Endpoint) -> TargetError:
         return TargetError(
             f"{self.endpoint}: did not pass {lsn} of {origin} in {self.patience_s:g} s, so that not"
             " everything could be judged",
             hint="Run pgrepl receive and pgrepl replay, or give them longer with --wait.",
         )
 
-    def _wait(self, lsn: Lsn) -> bool:
-        deadline = time.monotonic() + self.patience_s
+    def _read_waiting(self, source: Connection, origin: Endpoint, lsn: Lsn) -> Waiting | None:
+        """Return the tables with changes that nobody has received; None: it cannot be said."""
+        with translated(origin, f'cannot look into slot "{self.row.slot}"'):
+            found = read_waiting(source, self.row.slot, lsn)
+        if found is None:
+            return None
+        begin, waiting = found
+        with translated(self.endpoint, "cannot follow the replication"):
+            is_first = read_received(self.connection, self.row.source_id) is None
+        return waiting if is_first or self._has_passed(begin) else None
+
+    def _has_passed(self, lsn: Lsn) -> bool:
+        with translated(self.endpoint, "cannot follow the replication"):
+            return has_passed(self.connection, self.row.source_id, lsn)
+
+    def _wait(self, lsn: Lsn, patience_s: float) -> bool:
+        deadline = time.monotonic() + patience_s
         while True:
-            with translated(self.endpoint, "cannot follow the replication"):
-                is_passed = has_passed(self.connection, self.source_id, lsn)
-            if is_passed:
+            if self._has_passed(lsn):
                 return True
             if time.monotonic() > deadline:
                 return False

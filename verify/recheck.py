@@ -29,18 +29,28 @@ class Recheck:
 
     def settle(self, settlements: Mapping[Subject, Settlement]) -> TargetError | None:
         """Run rounds until nothing is open, or return why the rest must stay open."""
+        lag: TargetError | None = None
+        late: set[Subject] = set()
         for _ in range(_MOST_ROUNDS):
-            pending = {s: work.open_items for s, work in settlements.items() if work.open_items}
+            pending = {
+                subject: work.open_items
+                for subject, work in settlements.items()
+                if work.open_items and subject not in late
+            }
             if not pending:
                 break
             here = {s: self._states(s, items, is_source=True) for s, items in pending.items()}
-            lag = self.follower.catch_up(self.sides.source, self.sides.task.source)
-            if lag is not None:
-                return lag
+            passage = self.follower.catch_up(
+                self.sides.source, self.sides.task.source, [s.source.key for s in pending]
+            )
             for subject, items in pending.items():
-                there = self._states(subject, items, is_source=False)
-                settlements[subject].take_round(here[subject], there)
-        return None
+                if passage.has(subject.source.key):
+                    there = self._states(subject, items, is_source=False)
+                    settlements[subject].take_round(here[subject], there)
+                else:
+                    lag = passage.error
+                    late.add(subject)
+        return lag
 
     def _states(
         self, subject: Subject, items: Sequence[Item], *, is_source: bool

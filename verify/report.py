@@ -70,6 +70,10 @@ class TableReport:
     has_more: bool = False
     #: Rows that changed too often, or for which the target did not come far enough.
     unsettled_count: int = 0
+    #: Pieces in which more changed, each time, than can be looked at row by row.
+    unsettled_piece_count: int = 0
+    #: Why it was not compared though nobody copies it right now: that is a failure.
+    failure: str | None = None
     #: Why it was not compared, or what else there is to know about it.
     note: str | None = None
 
@@ -109,6 +113,15 @@ class VerifyReport:
     seconds: float = 0.0
     #: Why not everything could be judged.
     error: PgreplError | None = None
+
+    @property
+    def uncompared(self) -> list[str]:
+        """The tables of which it is not known whether they are equal."""
+        return [
+            table.name
+            for table in self.tables
+            if table.failure is not None or (table.unsettled_piece_count and self.error is None)
+        ]
 
     @property
     def has_differences(self) -> bool:

@@ -12,6 +12,7 @@ from pgrepl.catalog.tables import read_tables
 from pgrepl.catalog.unreadable import Unreadable, read_unreadable
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import TargetError, UsageError
+from pgrepl.postgres.advisory_locks import copy_lock, find_holder
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.migrations import migrate
 from pgrepl.store.skipped_code import read_skipped
@@ -66,7 +67,7 @@ def verify_source(
         with translated(task.target, "cannot read the state of the replication"):
             row = _checked(source, find_source(sides.target, source.name))
             schemas = read_target_schemas(sides.target, row.source_id)
-        follower = Follower(sides.target, task.target, row.source_id, options.patience_s)
+        follower = Follower(sides.target, task.target, row, options.patience_s)
         run = _Run(source, options, watcher, sides, follower, row, schemas)
         subjects = run.compare_structure()
         # What is wrong with names or servers is known by now, without a wait for workers.
@@ -110,10 +111,12 @@ class _Run:
         here, there = self._details()
         structure, sequences = self._structure(here, there)
         if structure or any(finding.is_difference for finding in sequences):
-            self.report.error = self.follower.catch_up(self.sides.source, self.sides.task.source)
+            passage = self.follower.catch_up(self.sides.source, self.sides.task.source)
+            self.report.error = passage.error
             here, there = self._details()
             again = self._structure(here, there)
-            structure = [found for found in structure if found in again[0]]
+            shown = {".".join(key) for key in here.keys() | there.keys() if passage.has(key)}
+            structure = [found for found in structure if found in again[0] and found.table in shown]
             sequences = again[1]
         self.report.structure = structure
         self.report.sequences = sequences
@@ -186,6 +189,7 @@ class _Run:
 
     def _subjects(self, here: Details, there: Details) -> list[Subject]:
         with translated(self.sides.task.target, "cannot read the state of the tables"):
+            is_copying = find_holder(self.sides.target, copy_lock(self.source.name)) is not None
             conditions = read_conditions(self.sides.target, self.row.source_id)
         closed = {item.key: item for item in self.report.unreadable if not item.is_sequence}
         subjects = []
@@ -195,6 +199,7 @@ class _Run:
             subject = make_subject(here[key], there[key])
             condition = conditions.get(key)
             is_ready, note = (True, None) if condition is None else _judge(condition)
+            is_copied_now = condition is not None and condition.state == "copying" and is_copying
             if key in closed:
                 is_ready, note = False, f"not compared: {closed[key].reason}"
             if note is None and subject.key is None:
@@ -202,7 +207,10 @@ class _Run:
             target = subject.target
             self.report.tables.append(
                 TableReport(
-                    name=subject.name, target_name=f"{target.schema}.{target.name}", note=note
+                    name=subject.name,
+                    target_name=f"{target.schema}.{target.name}",
+                    note=note,
+                    failure=None if is_ready or is_copied_now or key in closed else note,
                 )
             )
             if is_ready:
@@ -238,33 +246,45 @@ class _Run:
         settlements: dict[Subject, Settlement] = {}
         pending = list(pieces)
         for number in range(_MOST_PASSES):
-            if not pending or self.report.error is not None:
+            if not pending:
                 break
-            found = self._pass(workers, pending, is_first=number == 0)
-            cut_short = []
-            for piece, (candidates, is_cut) in zip(pending, found, strict=True):
-                settlement = settlements.setdefault(piece.subject, Settlement(()))
-                settlement.add(candidates)
-                if is_cut:
-                    cut_short.append(piece)
+            cut_short = self._look_for(workers, pending, settlements, is_first=number == 0)
             if any(settlement.open_items for settlement in settlements.values()):
                 self.watcher.begin("second look")
-            self.report.error = Recheck(self.sides, self.follower).settle(settlements)
+            lag = Recheck(self.sides, self.follower).settle(settlements)
+            self.report.error = self.report.error or lag
             pending = []
             for piece in cut_short:
                 if settlements[piece.subject].differences:
                     self._table(piece.subject).has_more = True
                 else:
                     pending.append(piece)
+            if lag is not None:
+                # It would look the same again.
+                break
         for piece in pending:
             # More changed than can be looked at one by one, each time.
-            self._table(piece.subject).unsettled_count += 1
+            self._table(piece.subject).unsettled_piece_count += 1
         for subject, settlement in settlements.items():
             table = self._table(subject)
             table.unsettled_count += len(settlement.open_items)
             table.differences += describe(
                 self.sides, subject, settlement.differences, with_rows=self.options.with_rows
             )
+
+    def _look_for(
+        self,
+        workers: VerifyWorkers,
+        pieces: Sequence[Piece],
+        settlements: dict[Subject, Settlement],
+        *,
+        is_first: bool,
+    ) -> list[Piece]:
+        """Add the rows that look different, and return the pieces that have more of them."""
+        found = self._pass(workers, pieces, is_first=is_first)
+        for piece, (candidates, _) in zip(pieces, found, strict=True):
+            settlements.setdefault(piece.subject, Settlement(())).add(candidates)
+        return [piece for piece, (_, is_cut) in zip(pieces, found, strict=True) if is_cut]
 
     def _pass(
         self, workers: VerifyWorkers, pieces: Sequence[Piece], *, is_first: bool
@@ -287,8 +307,11 @@ class _Run:
 
 def _judge(condition: Condition) -> tuple[bool, str | None]:
     """Return whether a table can be compared, and what is to be said of it."""
-    if condition.state != "ready":
-        return False, "not compared: it is being copied"
+    if condition.state == "copying":
+        return False, "not compared: its copy is not finished"
+    if condition.state == "pending":
+        why = condition.resync_reason or "it was never copied"
+        return False, f"not compared: it waits for its copy: {why}"
     if condition.resync_reason is not None:
         return True, f"needs a resync: {condition.resync_reason}"
     if condition.parked_reason is not None:

@@ -66,6 +66,13 @@ def compare_tables(name: str, source: Table, target: Table) -> Iterator[Structur
                 yield StructureDifference(
                     table=name, what=f"{what} of column {column}", source=mine, target=copied
                 )
+    if source.is_partitioned != target.is_partitioned:
+        yield StructureDifference(
+            table=name,
+            what="partitioned",
+            source=_word(source.is_partitioned),
+            target=_word(target.is_partitioned),
+        )
     if source.primary_key != target.primary_key:
         yield StructureDifference(
             table=name,

@@ -42,6 +42,11 @@ class Table:
     keys: tuple[tuple[str, ...], ...]
     primary_key: tuple[str, ...] | None
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Schema and name."""
+        return self.schema, self.name
+
     def column(self, name: str) -> Column:
         """Return a column by its name."""
         return next(column for column in self.columns if column.name == name)

@@ -116,7 +116,7 @@ class SchemaWork:
         """
         kind, _ = statement_of(tree)
         try:
-            remapped = remap(tree, self.names, self.texts)
+            remapped = remap(tree, self.names, self.texts.find(tree))
         except RemapError as exc:
             raise SchemaError(f"the {kind} of {subject} cannot be remapped: {exc}") from exc
         bodies = [what for what in remapped.opaque if "body" in what]

@@ -162,7 +162,7 @@ class _Rehearsal:
         for tree in dump.after_data if has_views else ():
             # A query that groups by a primary key has columns that depend on it.
             if _is_primary_key(tree) and subject_of(tree) in needed:
-                self.target.execute(remap(tree, self.names, self.texts).sql.encode())
+                self.target.execute(remap(tree, self.names, self.texts.find(tree)).sql.encode())
 
     def _make_type(self, tree: Tree, subject: Subject) -> None:
         try:
@@ -183,7 +183,7 @@ class _Rehearsal:
         if bare.HasField("create_stmt"):
             bare.create_stmt.ClearField("partspec")
         try:
-            return remap(bare, self.names, self.texts).sql.encode()
+            return remap(bare, self.names, self.texts.find(bare)).sql.encode()
         except RemapError as exc:
             kind, _ = statement_of(tree)
             raise SchemaError(
@@ -220,7 +220,7 @@ class _Rehearsal:
         verdict = self._by_source_names(element.trees)
         if verdict.is_allowed:
             try:
-                sql = remap(tree, self.names, self.texts).sql
+                sql = remap(tree, self.names, self.texts.find(tree)).sql
                 verdict = judge.view(parse_one(sql))
             except (RemapError, SqlSyntaxError) as exc:
                 verdict = Verdict(str(exc))

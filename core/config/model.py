@@ -30,6 +30,7 @@ __all__ = [
     "BUCKET_COUNT",
     "CODE_KINDS",
     "SECTIONS",
+    "BacklogMode",
     "Config",
     "Consistency",
     "DdlConfig",
@@ -56,6 +57,7 @@ Consistency = Literal["shard", "batch"]
 OnError = Literal["park", "stop"]
 OnConflict = Literal["error", "apply"]
 SpecialFloats = Literal["mark", "exact"]
+BacklogMode = Literal["pull", "stream"]
 SourceKind = Literal["postgres"]
 Plugin = Literal["wal2json", "pgoutput"]
 
@@ -281,6 +283,15 @@ class SourceConfig:
             ' `"mark"` the table where that is certain, or `"exact"`, at the price of speed; see'
             " [receive](receive.md)",
             SpecialFloats,
+        ),
+    )
+    backlog: BacklogMode = field(
+        default="pull",
+        metadata=keys.choice(
+            'how to receive what has piled up on the source: `"pull"` it by SQL in big chunks, or'
+            ' `"stream"` it like all else, which is slower and needs no temporary files there; see'
+            " [receive](receive.md#backlogs)",
+            BacklogMode,
         ),
     )
     trust_code: bool = field(

@@ -1,7 +1,7 @@
 """The only place that opens connections.
 
-Every session prints values the same way whatever ``ALTER ROLE`` or ``ALTER DATABASE`` set: the
-output settings below are what "as PostgreSQL printed it" means in pgrepl. TLS, passwords and
+Every session prints and reads values the same way whatever ``ALTER ROLE`` or ``ALTER DATABASE``
+set: the settings below are what "as PostgreSQL printed it" means in pgrepl. TLS, passwords and
 service files are libpq's business.
 """
 
@@ -35,6 +35,11 @@ _PINNED = {
     "bytea_output": "hex",
     "timezone": "UTC",
     "lc_monetary": "C",
+    "array_nulls": "on",
+    "quote_all_identifiers": "off",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    "xmloption": "content",
     "search_path": "pg_catalog",
     "client_min_messages": "warning",
     # Reading under another default could have the transaction of another session cancelled.

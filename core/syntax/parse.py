@@ -20,6 +20,7 @@ __all__ = [
     "names_in",
     "parse",
     "parse_one",
+    "parse_texts",
     "print_expression",
     "print_type",
     "quoted_constant",
@@ -56,18 +57,22 @@ def parse(sql: str) -> list[Tree]:
     return [raw.stmt for raw in _parse(sql).stmts]
 
 
+def parse_texts(sql: str) -> Iterator[tuple[Tree, str]]:
+    """Yield the statements of a script, each with its own text."""
+    content = sql.encode()
+    for raw in _parse(sql).stmts:
+        end = raw.stmt_location + raw.stmt_len if raw.stmt_len else len(content)
+        yield raw.stmt, content[raw.stmt_location : end].decode().strip()
+
+
 class StatementTexts:
     """The texts that statements were parsed from; a statement that was changed has none."""
 
     def __init__(self, *scripts: str) -> None:
         """Parse scripts."""
-        self._texts: dict[bytes, str] = {}
-        for script in scripts:
-            content = script.encode()
-            for raw in _parse(script).stmts:
-                end = raw.stmt_location + raw.stmt_len if raw.stmt_len else len(content)
-                text = content[raw.stmt_location : end].decode().strip()
-                self._texts[_bytes_of(raw.stmt)] = text
+        self._texts: dict[bytes, str] = {
+            _bytes_of(tree): text for script in scripts for tree, text in parse_texts(script)
+        }
 
     def find(self, statement: Tree) -> str | None:
         """Return the text of a statement."""

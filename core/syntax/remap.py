@@ -20,7 +20,6 @@ from types import MappingProxyType
 from pgrepl.syntax.nodes import NAME_LISTS, OBJECT_FIELDS, REG_TYPES, remap_object, texts
 from pgrepl.syntax.parse import (
     SqlSyntaxError,
-    StatementTexts,
     Tree,
     names_in,
     parse,
@@ -113,11 +112,11 @@ class Remapped:
     opaque: tuple[str, ...] = ()
 
 
-def remap(statement: Tree, names: SchemaMap, texts: StatementTexts | None = None) -> Remapped:
+def remap(statement: Tree, names: SchemaMap, text: str | None = None) -> Remapped:
     """Return the statement with the target's names; the tree given is left as it was.
 
-    If its text is among ``texts``, the names are replaced in it where that can be proven right;
-    otherwise the tree is printed.
+    If the text that it came from is known, the names are replaced in it where that can be proven
+    right; otherwise the tree is printed.
 
     Raises
     ------
@@ -130,8 +129,7 @@ def remap(statement: Tree, names: SchemaMap, texts: StatementTexts | None = None
     remapper = _Remapper(names)
     try:
         remapper.apply(copy)
-        text = texts.find(statement) if texts is not None else None
-        sql = rename_in_text(text, statement, copy, names.renamed) if text else None
+        sql = rename_in_text(text, copy, names.renamed) if text else None
         if sql is None:
             sql = to_sql(copy)
         _check_names(sql, copy, names)

@@ -2,8 +2,8 @@
 
 Printing a tree loses what the printer does not know. Here only the tokens of the names are
 replaced: those before a dot, those that stand alone as a schema, and text constants that hold a
-name. Which ones is first a guess, by the lexer and the positions in the tree; the proof is that the
-new text parses to the renamed tree.
+name; and a name that had no schema may get one. Which ones is first a guess, by the lexer and the
+positions in the tree; the proof is that the new text parses to the renamed tree.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pgrepl.syntax.parse import (
     Tree,
     is_same,
     parse,
+    parse_one,
     quoted_constant,
     quoted_names,
     token_name,
@@ -53,18 +54,20 @@ class _Change:
 
     before: str
     after: str
+    #: The name that gets a schema; None: the text itself is the name of one.
+    name: str | None = None
 
 
 def rename_in_text(
-    text: str, original: Tree, renamed: Tree, target_schema: Callable[[str, str], str]
+    text: str, renamed: Tree, target_schema: Callable[[str, str], str]
 ) -> str | None:
     """Return the text with the names of the renamed tree; None where it cannot be proven.
 
-    ``original`` is the tree of the text, ``target_schema`` gives the schema of a qualified name.
+    ``renamed`` is the tree of the text but for its schemas, ``target_schema`` gives the schema of a
+    qualified name.
     """
     try:
-        if not _is_text_of(text, original):
-            return None
+        original = parse_one(text)
         changes = list(_changes(original, renamed))
         tokens = _scan(text)
     except (SqlSyntaxError, _OtherShapeError):
@@ -74,11 +77,15 @@ def rename_in_text(
     kept = _columns(original)
     qualified = _qualified(tokens, kept, target_schema)
     constants = _constants(tokens, changes)
-    names = {change.before: change.after for change in changes}
+    names = {change.before: change.after for change in changes if change.name is None}
     alone = _alone(tokens, names)
     after_keyword = {i: new for i, new in alone.items() if tokens[i - 1].kind == _SCHEMA}
-    for some, others in product((constants, {}), ({}, after_keyword, alone)):
-        candidate = _replaced(text, tokens, qualified | some | others)
+    bare = _bare(tokens, {change.name: change.after for change in changes if change.name})
+    first = dict(list(bare.items())[:1])
+    for some, others, added in product(
+        (constants, {}), ({}, after_keyword, alone), (first, bare) if bare else ({},)
+    ):
+        candidate = _replaced(text, tokens, qualified | some | others | added)
         if _is_text_of(candidate, renamed):
             return candidate
     return None
@@ -97,14 +104,27 @@ def _is_text_of(text: str, tree: Tree) -> bool:
 
 
 def _changes(before: Tree, after: Tree) -> Iterator[_Change]:
+    if before.DESCRIPTOR.name == "RangeVar" and after.schemaname and not before.schemaname:
+        yield _Change("", after.schemaname, before.relname)
+        return
     for field in before.DESCRIPTOR.fields:
         one, two = getattr(before, field.name), getattr(after, field.name)
         if field.message_type is not None:
+            if field.is_repeated and len(two) == len(one) + 1 and len(one) == 1:
+                yield _added(one, two)
+                continue
             pairs = _pairs(before, after, one, two, field)
             for left, right in pairs:
                 yield from _changes(left, right)
         elif field.type == field.TYPE_STRING and not field.is_repeated and one != two:
             yield _Change(one, two)
+
+
+def _added(before: Tree, after: Tree) -> _Change:
+    """Return the schema at the head of a list of names that had none."""
+    if not all(node.HasField("string") for node in [*before, *after]):
+        raise _OtherShapeError
+    return _Change("", after[0].string.sval, before[0].string.sval)
 
 
 def _pairs(
@@ -173,6 +193,16 @@ def _alone(tokens: list[_Token], names: dict[str, str]) -> dict[int, str]:
         index: quoted_names(names[token_name(token.text)])
         for index, token in enumerate(tokens)
         if token.is_name and token_name(token.text) in names and not dots & {index - 1, index + 1}
+    }
+
+
+def _bare(tokens: list[_Token], schemas: dict[str, str]) -> dict[int, str]:
+    """Return names without a dot before or after them that get a schema."""
+    dots = {index for index, token in enumerate(tokens) if token.kind == _DOT}
+    return {
+        index: quoted_names(schemas[token_name(token.text)], token_name(token.text))
+        for index, token in enumerate(tokens)
+        if token.is_name and token_name(token.text) in schemas and not dots & {index - 1, index + 1}
     }
 
 

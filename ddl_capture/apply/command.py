@@ -24,6 +24,7 @@ from pgrepl.ddl_capture.apply.execution import Execution
 from pgrepl.ddl_capture.apply.grants import split_grant
 from pgrepl.ddl_capture.apply.structure import mapped_name
 from pgrepl.ddl_capture.apply.subject import altered_tables, qualify
+from pgrepl.ddl_capture.apply.target_session import Environment
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
 from pgrepl.ddl_capture.decode.statement import find_statement
@@ -34,7 +35,7 @@ from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
 from pgrepl.failpoint import reach
 from pgrepl.store.ddl_journal import Outcome
 from pgrepl.store.resync_queue import read_due
-from pgrepl.syntax.parse import Tree, to_sql
+from pgrepl.syntax.parse import Tree
 from pgrepl.syntax.remap import remap
 from pgrepl.syntax.statement_kinds import statement_of
 
@@ -75,8 +76,9 @@ class Application:
             self._learn_names(set())
             self._compare()
             return
-        tree = make_create_as(find_statement(self.event))
-        self.original = to_sql(tree)
+        found = find_statement(self.event)
+        self.original = found.text
+        tree = make_create_as(found.tree)
         detached = find_detached(tree)
         reason = left_out(tree, self.include) or refine(tree, self.include)
         self._learn_names(mentioned_schemas(tree))
@@ -241,12 +243,13 @@ class Application:
     # Doing it.
 
     def _execute(self, statements: Sequence[Tree], detached: DetachedPartition | None) -> None:
-        renamed = [remap(tree, self.target.names) for tree in statements]
+        text = self.original if len(statements) == 1 else None
+        renamed = [remap(tree, self.target.names, text) for tree in statements]
         for what in (what for item in renamed for what in item.opaque):
             # A text constant is data. Code that names a schema would run with the wrong one.
             if what != "text constant":
                 raise RefusedError(f"its {what} names a schema, which cannot be renamed there")
-        self._prepare([item.sql for item in renamed])
+        self._prepare([item.sql for item in renamed], self.target.environment())
         self._make_schemas(statements)
         constraint = None if detached is None else detached.read_constraint(self.target)
         self._execution.run()
@@ -259,9 +262,9 @@ class Application:
             self.target.make_schema(schema)
         self._execution.run()
 
-    def _prepare(self, statements: Sequence[str]) -> None:
+    def _prepare(self, statements: Sequence[str], environment: Environment | None = None) -> None:
         """Have code taken out of the statements before anything of them is kept or run."""
-        self._execution.prepare(statements)
+        self._execution.prepare(statements, environment)
         self.remapped = self._execution.text
 
     def _make_schemas(self, statements: Sequence[Tree]) -> None:

@@ -93,7 +93,8 @@ def _column(column: Column) -> str:
     elif column.default is not None:
         parts.append(f"default {column.default}")
     if column.is_not_null:
-        parts.append("not null")
+        name = column.not_null_name
+        parts.append(f"constraint {quoted_names(name)} not null" if name else "not null")
     return " ".join(parts)
 
 

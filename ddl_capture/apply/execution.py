@@ -11,6 +11,7 @@ from postgast import pg_query_pb2
 
 from pgrepl.ddl_capture.apply.adapt import check_bounds, has_cascade
 from pgrepl.ddl_capture.apply.target_catalog import read_functions
+from pgrepl.ddl_capture.apply.target_session import Environment
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import Rewrite
 from pgrepl.ddl_capture.definition import TableName
@@ -34,6 +35,7 @@ class _Prepared:
     tree: Tree
     sql: str
     screened: Screened
+    environment: Environment
 
 
 @dataclass(slots=True)
@@ -46,15 +48,19 @@ class Execution:
     rewrites: Sequence[Rewrite]
     _prepared: list[_Prepared] = field(default_factory=list)
 
-    def prepare(self, statements: Sequence[str]) -> None:
-        """Take statements with the target's names, and out of them what must not be made."""
+    def prepare(self, statements: Sequence[str], environment: Environment | None = None) -> None:
+        """Take statements with the target's names, and out of them what must not be made.
+
+        Without an environment they are made of the structure that the source reported.
+        """
+        environment = environment or Environment(self.target.search_path)
         for sql in statements:
             tree = parse_one(sql)
             self._check_kind(tree)
-            screened = self.screening.screen(tree)
+            screened = self.screening.screen(tree, environment)
             if screened.is_left:
                 printed = to_sql(tree) if screened.is_changed else sql
-                self._prepared.append(_Prepared(tree, printed, screened))
+                self._prepared.append(_Prepared(tree, printed, screened, environment))
 
     def _check_kind(self, tree: Tree) -> None:
         """Refuse what the rules do not apply, whoever made it: it may be of the source's texts."""
@@ -91,11 +97,11 @@ class Execution:
         elif is_forgiving(item.tree):
             try:
                 with self.target.connection.transaction():
-                    self.target.run_sql(item.sql, item.tree)
+                    self.target.run_sql(item.sql, item.tree, item.environment)
             except FORGIVEN:
                 self.target.notes.append("what it is about is not on the target")
         else:
-            self.target.run_sql(item.sql, item.tree)
+            self.target.run_sql(item.sql, item.tree, item.environment)
         lost = outside - self.target.outside_dependents() if outside else frozenset()
         if lost:
             raise RefusedError(
@@ -125,10 +131,10 @@ class Execution:
         has_rows = self.target.has_rows(key)
         try:
             with self.target.connection.transaction():
-                self.target.run_sql(item.sql, item.tree)
+                self.target.run_sql(item.sql, item.tree, item.environment)
         except psycopg.IntegrityError:
             self.target.empty(key)
-            self.target.run_sql(item.sql, item.tree)
+            self.target.run_sql(item.sql, item.tree, item.environment)
         if has_rows:
             self.target.mark(key, reason, is_void=True)
 

@@ -19,7 +19,7 @@ from pgrepl.ddl_capture.policy.functions import TargetFunction
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.sources import add_target_schema, remove_target_schemas
-from pgrepl.store.tables import add_new_table, remove_table, rename_table
+from pgrepl.store.tables import add_new_table, is_replicated, remove_table, rename_table
 
 __all__ = [
     "TargetRelation",
@@ -158,10 +158,11 @@ def record_tables(
     after: Mapping[int, TargetRelation],
     sources: tuple[Mapping[str, str], Mapping[str, str]],
     selection: TableSelection,
-) -> None:
+) -> list[TableName]:
     """Note tables that came, went, or got another name or schema.
 
-    ``sources`` has the source's schema for each of the target's, before and after.
+    ``sources`` has the source's schema for each of the target's, before and after. Returned are the
+    tables of the target that were not replicated and are again: what they hold is old.
     """
     source_id = captured.source.source_id
     old, new = sources
@@ -177,6 +178,7 @@ def record_tables(
         rename_table(
             connection, source_id, (old[was.schema], was.name), (new[now.schema], now.name)
         )
+    returned: list[TableName] = []
     for oid, now in after.items():
         key = (new[now.schema], now.name)
         is_selected = (
@@ -188,6 +190,10 @@ def record_tables(
                 remove_table(connection, source_id, key)
         elif oid not in before or not before[oid].is_permanent:
             add_new_table(connection, source_id, key, captured.commit_lsn)
+        elif before[oid] != now and not is_replicated(connection, source_id, key):
+            add_new_table(connection, source_id, key, captured.commit_lsn)
+            returned.append((now.schema, now.name))
+    return returned
 
 
 def empty(connection: Connection, table: TableName) -> None:

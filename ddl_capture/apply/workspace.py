@@ -27,7 +27,12 @@ from pgrepl.ddl_capture.apply.target_catalog import (
     record_schemas,
     record_tables,
 )
-from pgrepl.ddl_capture.apply.target_session import resolve_schemas, search_path
+from pgrepl.ddl_capture.apply.target_session import (
+    Environment,
+    in_force,
+    make_environment,
+    resolve_schemas,
+)
 from pgrepl.ddl_capture.decode.event import CapturedEvent
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.functions import used_sequences
@@ -94,9 +99,18 @@ class Workspace:
         add_target_schema(self.connection, self.source_id, schema, target)
         self.known[schema] = target
 
-    def run_sql(self, sql: str, tree: Tree | None = None) -> None:
-        """Run a statement with the source's search path; its tree, if given, is looked at first."""
-        with search_path(self.connection, self.search_path):
+    def environment(self) -> Environment:
+        """Return what the command ran under on the source."""
+        return make_environment(self.connection, self.search_path, self.event.settings)
+
+    def run_sql(
+        self, sql: str, tree: Tree | None = None, environment: Environment | None = None
+    ) -> None:
+        """Run a statement; its tree, if given, is looked at first.
+
+        Without another environment it is one of pgrepl's own, with the source's search path.
+        """
+        with in_force(self.connection, environment or Environment(self.search_path)):
             if tree is not None:
                 self._check_relations(tree)
             self.connection.execute(sql.encode())
@@ -136,7 +150,7 @@ class Workspace:
         record_schemas(self.connection, self.source_id, schemas_before, schemas_after, new)
         after = read_relations(self.connection, schemas_after.values())
         self.known = read_target_schemas(self.connection, self.source_id)
-        record_tables(
+        returned = record_tables(
             self.connection,
             self.captured,
             before=before,
@@ -144,6 +158,9 @@ class Workspace:
             sources=(old, new),
             selection=self.source.selection,
         )
+        for table in returned:
+            reason = f"it came back into replication by {self.event.tag}: what it holds is old"
+            self.mark(table, reason, is_void=True)
         if owns(self.connection, self.known.values(), self.source.owner_role):
             hand_over(self.connection, self.known.values(), self.source.owner_role)
         self.made |= {(now.schema, now.name) for oid, now in after.items() if oid not in before}

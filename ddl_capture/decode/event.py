@@ -83,6 +83,10 @@ class CapturedEvent:
     rewritten: Rewrite | None
     #: Tables as they are after the command.
     tables: Sequence[TableDefinition] = field(default_factory=tuple)
+    #: The settings that the command ran under; empty in a row of an older capture.
+    settings: Mapping[str, str] = field(default_factory=dict)
+    #: The locale of the source's database.
+    locale: str | None = None
 
 
 def decode_event(row: Mapping[str, str | None]) -> CapturedEvent:
@@ -111,6 +115,8 @@ def decode_event(row: Mapping[str, str | None]) -> CapturedEvent:
             dropped=[DroppedObject(**item) for item in _load(row.get("dropped"), [])],
             rewritten=_rewrite(_load(row.get("rewritten"), None)),
             tables=[decode_definition(item) for item in _load(row.get("tables"), [])],
+            settings=_load(row.get("settings"), {}),
+            locale=row.get("locale"),
         )
     except (KeyError, TypeError, ValueError) as exc:
         # Others may hold a value of the row.

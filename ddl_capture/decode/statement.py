@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from postgast import pg_query_pb2
 
 from pgrepl.ddl_capture.decode.command_tags import command_tag
 from pgrepl.ddl_capture.decode.event import CapturedEvent
-from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse, to_sql
+from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse_texts
+from pgrepl.syntax.standard_strings import as_standard
 from pgrepl.syntax.statement_kinds import statement_of
 
-__all__ = ["UnknownStatementError", "find_statement"]
+__all__ = ["FoundStatement", "UnknownStatementError", "find_statement"]
 
 _TRANSACTION = pg_query_pb2.TransactionStmtKind
 _BOUNDARIES = frozenset(
@@ -35,7 +37,15 @@ class UnknownStatementError(ValueError):
     """The statement of an event cannot be told for certain."""
 
 
-def find_statement(event: CapturedEvent) -> Tree:
+@dataclass(frozen=True, slots=True)
+class FoundStatement:
+    """A statement, and the text that it was cut out of."""
+
+    tree: Tree
+    text: str
+
+
+def find_statement(event: CapturedEvent) -> FoundStatement:
     """Return the statement that ran.
 
     Raises
@@ -53,7 +63,7 @@ def find_statement(event: CapturedEvent) -> Tree:
     raise UnknownStatementError("it came from inside a function that shows no statement")
 
 
-def _in_context(event: CapturedEvent, context: str) -> Tree:
+def _in_context(event: CapturedEvent, context: str) -> FoundStatement:
     """Take the innermost statement; a quote and the end of a line may also be inside it."""
     for text in _quoted(context):
         try:
@@ -69,16 +79,16 @@ def _quoted(context: str) -> Iterator[str]:
         yield text[: match.start()]
 
 
-def _in_function(event: CapturedEvent, number: int) -> Tree:
+def _in_function(event: CapturedEvent, number: int) -> FoundStatement:
     """Take a statement of an SQL function; functions of one name may have several bodies."""
-    found: dict[str, Tree] = {}
+    found: dict[str, FoundStatement] = {}
     for body in event.bodies:
         try:
-            statements = parse(body)
+            statements = _read(event, body)
         except SqlSyntaxError:
             continue
-        if number <= len(statements) and command_tag(statements[number - 1]) == event.tag:
-            found[to_sql(statements[number - 1])] = statements[number - 1]
+        if number <= len(statements) and command_tag(statements[number - 1].tree) == event.tag:
+            found[statements[number - 1].text] = statements[number - 1]
     if len(found) != 1:
         raise UnknownStatementError(
             "it came from inside an SQL function of a name that several functions have"
@@ -88,8 +98,14 @@ def _in_function(event: CapturedEvent, number: int) -> Tree:
     return next(iter(found.values()))
 
 
-def _pick(event: CapturedEvent, text: str, *, is_repeated: bool) -> Tree:
-    statements = _surviving(parse(text))
+def _read(event: CapturedEvent, text: str) -> list[FoundStatement]:
+    is_standard = event.settings.get("standard_conforming_strings", "on") == "on"
+    given = text if is_standard else as_standard(text)
+    return [FoundStatement(tree, part) for tree, part in parse_texts(given)]
+
+
+def _pick(event: CapturedEvent, text: str, *, is_repeated: bool) -> FoundStatement:
+    statements = _surviving(_read(event, text))
     if not statements:
         raise UnknownStatementError("the client's message holds no DDL")
     index = 0 if event.ordinal is None else event.ordinal - 1
@@ -98,23 +114,21 @@ def _pick(event: CapturedEvent, text: str, *, is_repeated: bool) -> Tree:
         index %= len(statements)
     if index >= len(statements) or (event.ordinal is None and len(statements) > 1):
         raise UnknownStatementError("the client's message holds other statements than those seen")
-    if command_tag(statements[index]) != event.tag:
-        raise UnknownStatementError(
-            f"the client's message shows {command_tag(statements[index])} in the place of"
-            f" {event.tag}"
-        )
+    tag = command_tag(statements[index].tree)
+    if tag != event.tag:
+        raise UnknownStatementError(f"the client's message shows {tag} in the place of {event.tag}")
     return statements[index]
 
 
-def _surviving(statements: Sequence[Tree]) -> list[Tree]:
+def _surviving(statements: Sequence[FoundStatement]) -> list[FoundStatement]:
     """Return the DDL of a message without what the message itself rolled back."""
-    kept: list[Tree] = []
+    kept: list[FoundStatement] = []
     begun = 0
     savepoints: dict[str, int] = {}
-    for tree in statements:
-        kind, statement = statement_of(tree)
-        if command_tag(tree) is not None:
-            kept.append(tree)
+    for item in statements:
+        kind, statement = statement_of(item.tree)
+        if command_tag(item.tree) is not None:
+            kept.append(item)
         elif kind == "TransactionStmt":
             if statement.kind in _BOUNDARIES:
                 begun, savepoints = len(kept), {}

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
 
+from pgrepl.ddl_capture.apply.target_session import PLAIN, Environment
 from pgrepl.ddl_capture.apply.workspace import Workspace
-from pgrepl.ddl_capture.policy.judge import Question, ask, search_path
+from pgrepl.ddl_capture.policy.judge import Question, ask, under
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.skipped_code import SkippedCode, record_skipped
 from pgrepl.syntax.parse import Tree, print_type, walk
@@ -64,14 +65,14 @@ def _used(target: Workspace, tree: Tree) -> Iterator[_Domain]:
     for part in walk(tree):
         if part.DESCRIPTOR.name != "TypeName" or not part.names:
             continue
-        with search_path(target.connection, target.search_path):
+        with under(target.connection, Environment(target.search_path)):
             ((oid,),) = target.connection.execute(
                 "select pg_catalog.to_regtype(%s)::oid::bigint", (print_type(part),)
             ).fetchall()
         if oid is None:
             continue
         with (
-            search_path(target.connection, ()),
+            under(target.connection, PLAIN),
             target.connection.cursor(row_factory=class_row(_Domain)) as cursor,
         ):
             found = cursor.execute(
@@ -84,7 +85,7 @@ def _drop_unless_allowed(
     target: Workspace, domain: _Domain, kind: str, question: Question, statement: str
 ) -> None:
     own = list(target.names.schemas.values())
-    verdict = ask(target.connection, (), own, question)
+    verdict = ask(target.connection, PLAIN, own, question)
     if verdict.reason is None:
         return
     target.connection.execute(statement.encode())

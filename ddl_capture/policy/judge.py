@@ -1,27 +1,38 @@
 """Ask the target whether code of a captured statement may be made there, as it resolves names.
 
-The names in a statement mean what the source's search path makes of them, so the target is asked
-under that path. First in a rule on a temporary table: PostgreSQL finds functions, operators and
-casts and writes down what the rule rests on, and computes nothing. Only what rests on no code but
-PostgreSQL's own and that of extensions is then tried where PostgreSQL demands that it be immutable.
-All of it is rolled back.
+The names and constants in a statement mean what the source's search path and settings make of
+them, so the target is asked under these. First in a rule on a temporary table: PostgreSQL finds
+functions, operators and casts and writes down what the rule rests on, and computes nothing. Only
+what rests on no code but PostgreSQL's own and that of extensions is then tried where PostgreSQL
+demands that it be immutable. All of it is rolled back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
+from pgrepl.ddl_capture.apply.target_session import Environment, in_force
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
 from pgrepl.source_code.policy import Verdict
 from pgrepl.source_code.probe import CodeJudge
 from pgrepl.syntax.parse import Tree, parse, quoted_names, to_sql
 
-__all__ = ["Question", "ask", "ask_view", "find_foreign", "read_type_default", "search_path"]
+__all__ = [
+    "Literals",
+    "Question",
+    "ask",
+    "ask_view",
+    "find_foreign",
+    "read_literals",
+    "read_type_default",
+    "under",
+]
 
 _VALUE = "pgrepl_value"
 _RULE = "pgrepl_rule"
@@ -43,14 +54,14 @@ class Question:
 
 def ask(
     connection: Connection,
-    path: Sequence[str],
+    environment: Environment,
     own_schemas: Collection[str],
     question: Question,
 ) -> Verdict:
     """Return whether the expressions may be made on the target."""
     judge = CodeJudge(connection, own_schemas)
     try:
-        with _probe(connection, path, question):
+        with _probe(connection, environment, question):
             verdict = judge.try_out(
                 _rule(question), question.place, is_harmless_enough=question.is_harmless_enough
             )
@@ -63,30 +74,32 @@ def ask(
 
 
 def ask_view(
-    connection: Connection, path: Sequence[str], own_schemas: Collection[str], view: Tree
+    connection: Connection, environment: Environment, own_schemas: Collection[str], view: Tree
 ) -> Verdict:
     """Return whether a view may be made on the target, by its CREATE statement."""
     (create,) = parse(f"create temporary view {_RULE} as select 1")
     create.view_stmt.query.CopyFrom(view.query)
     create.view_stmt.aliases.extend(view.aliases)
     judge = CodeJudge(connection, own_schemas)
-    with search_path(connection, path):
+    with under(connection, environment):
         return judge.try_out(to_sql(create), _RULE, is_harmless_enough=True)
 
 
 @contextmanager
-def search_path(connection: Connection, path: Sequence[str]) -> Iterator[None]:
-    """Set the search path for the time of the block, and roll back whatever is done in it."""
-    with connection.transaction(force_rollback=True):
-        # Last of all, where it hides nothing; left out, it would come first.
-        places = SQL(", ").join(Identifier(schema) for schema in [*path, "pg_temp"])
-        connection.execute(SQL("set local search_path = {}").format(places))
+def under(connection: Connection, environment: Environment) -> Iterator[None]:
+    """Put an environment in force for the time of the block, and roll back what is done in it."""
+    # Last of all, where it hides nothing; left out, it would come first.
+    path = [*environment.path, "pg_temp"]
+    with (
+        connection.transaction(force_rollback=True),
+        in_force(connection, replace(environment, path=path)),
+    ):
         yield
 
 
 @contextmanager
-def _probe(connection: Connection, path: Sequence[str], question: Question) -> Iterator[None]:
-    with search_path(connection, path):
+def _probe(connection: Connection, environment: Environment, question: Question) -> Iterator[None]:
+    with under(connection, environment):
         columns = [f"{quoted_names(name)} {kind}" for name, kind in question.columns]
         if question.type_sql is not None:
             columns.append(f"{_VALUE} {question.type_sql}")
@@ -123,9 +136,38 @@ def _index(question: Question) -> str:
     return f"create index on {_probe_name(question)} ((1)) where {' and '.join(parts)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Literals:
+    """The row of ``sql/literals.sql``: what the values of expressions depend on."""
+
+    #: Functions that read the constants in them, of those that are not immutable.
+    readers: frozenset[str]
+    #: Whether they compare or change strings by the rules of a locale.
+    is_collated: bool
+    #: Whether they call anything.
+    is_computed: bool
+    #: Whether they convert values by way of their texts, some of which depend on settings.
+    is_converted: bool
+    #: The locale of the target's database.
+    locale: str
+
+
+def read_literals(connection: Connection, environment: Environment, question: Question) -> Literals:
+    """Return what else than their arguments the values of expressions depend on."""
+    with _probe(connection, environment, question):
+        connection.execute(_rule(question).encode())
+        (found,) = connection.execute(
+            load_query("pgrepl.ddl_capture", "literals"),
+            {"place": question.place, "rule": _RULE},
+        ).fetchall()
+        ((locale,),) = connection.execute(load_query("pgrepl.ddl_capture", "locale")).fetchall()
+    readers, is_collated, is_computed, is_converted = found
+    return Literals(frozenset(readers), is_collated, is_computed, is_converted, locale)
+
+
 def read_type_default(connection: Connection, path: Sequence[str], type_sql: str) -> str | None:
     """Return the default that columns of a type have, a domain's; None: none, or no such type."""
-    with search_path(connection, path):
+    with under(connection, Environment(path)):
         rows = connection.execute(
             "select pg_catalog.pg_get_expr(t.typdefaultbin, 0) from pg_catalog.pg_type t"
             " where t.oid = pg_catalog.to_regtype(%s)",

@@ -12,22 +12,30 @@ from dataclasses import dataclass, field
 
 from postgast import pg_query_pb2
 
+from pgrepl.ddl_capture.apply.target_session import PLAIN, Environment
 from pgrepl.ddl_capture.apply.workspace import Workspace
-from pgrepl.ddl_capture.definition import TableDefinition, TableName
+from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.ddl_capture.policy.code_places import CodePlace, keep, remove_code
 from pgrepl.ddl_capture.policy.domains import clean_domains
 from pgrepl.ddl_capture.policy.expectation import Absent
-from pgrepl.ddl_capture.policy.judge import Question, ask, ask_view, find_foreign, read_type_default
+from pgrepl.ddl_capture.policy.judge import (
+    Question,
+    ask,
+    ask_view,
+    find_foreign,
+    read_literals,
+    read_type_default,
+)
+from pgrepl.ddl_capture.policy.literals import reason_not_to_trust
+from pgrepl.ddl_capture.policy.questions import Questions
 from pgrepl.ddl_capture.policy.rules import RefusedError
-from pgrepl.source_code.policy import ALLOWED, Verdict, has_computed_sequence, is_constant
+from pgrepl.source_code.policy import ALLOWED, Verdict, has_computed_sequence
 from pgrepl.store.skipped_code import SkippedCode, read_skipped_of, record_skipped
 from pgrepl.syntax.parse import (
     Tree,
     parse,
-    parse_one,
     print_expression,
     print_type,
-    quoted_names,
     to_sql,
     walk,
 )
@@ -69,8 +77,15 @@ class Screening:
     #: ``trust_code`` of the source.
     is_trusted: bool = False
     _screened: Screened = field(default_factory=Screened)
+    #: That of the statement at hand.
+    _environment: Environment = PLAIN
     #: Why rows stay without values because of what had no name on the target.
     _unnamed: str | None = None
+    _questions: Questions = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare; nothing is asked yet."""
+        self._questions = Questions(self.target, self.tables)
 
     def remove_unnamed(self, tree: Tree) -> bool:
         """Take code out of a statement with the source's names that names what is not replicated.
@@ -101,9 +116,10 @@ class Screening:
             return False
         return True
 
-    def screen(self, tree: Tree) -> Screened:
+    def screen(self, tree: Tree, environment: Environment) -> Screened:
         """Take out of a statement what may not be made on the target."""
         self._screened = Screened(void=self._unnamed)
+        self._environment = environment
         if not self.is_trusted:
             clean_domains(self.target, tree)
         before = type(tree).FromString(tree.SerializeToString())
@@ -134,10 +150,10 @@ class Screening:
         if kind != "ViewStmt" or self.is_trusted:
             return True
         own = list(self.target.names.schemas.values())
-        verdict = ask_view(self.target.connection, self.target.search_path, own, statement)
+        verdict = ask_view(self.target.connection, self._environment, own, statement)
         if verdict.reason is None:
             return True
-        schema, name = self._on_source(statement.view)
+        schema, name = self._questions.on_source(statement.view)
         code = SkippedCode(
             kind="view",
             schema_name=schema,
@@ -160,7 +176,7 @@ class Screening:
 
         def is_allowed(place: CodePlace) -> bool:
             # The source prints expressions with all schemas but PostgreSQL's own.
-            verdicts.append(self._judge(place, ()))
+            verdicts.append(self._judge(place, PLAIN))
             return verdicts[-1].is_allowed
 
         remove_code(tree, is_allowed)
@@ -172,7 +188,9 @@ class Screening:
         if kind != "AlterTableStmt":
             return
         skipped = read_skipped_of(
-            self.target.connection, self.target.source_id, self._on_source(statement.relation)
+            self.target.connection,
+            self.target.source_id,
+            self._questions.on_source(statement.relation),
         )
         names = {name for _, name in skipped}
         kept = []
@@ -196,9 +214,9 @@ class Screening:
         if self._is_plain_here(place):
             verdict = Verdict("the column is a plain one on the target")
         elif not self.is_trusted:
-            verdict = self._judge(place, self.target.search_path)
+            verdict = self._judge(place, self._environment)
         if verdict.is_allowed:
-            if place.fills_rows and (self.is_trusted or place.kind == "default"):
+            if place.fills_rows:
                 self._note_chance(place)
             return True
         self._deny(place, verdict.reason or "")
@@ -215,13 +233,35 @@ class Screening:
 
     def _note_chance(self, place: CodePlace) -> None:
         """Note code that may give rows which are there other values than the source's."""
-        question = self._question(place, is_harmless_enough=False)
-        if question is not None and not self._ask(question, self.target.search_path).is_allowed:
+        is_proven = not self.is_trusted and place.kind != "default"
+        question = None if is_proven else self._questions.make(place, is_harmless_enough=False)
+        if question is not None and not self._ask(question, self._environment).is_allowed:
             self._screened.unsure = (
                 f'column "{place.column}" was converted in a way that is not proven immutable'
                 if place.kind == "conversion"
                 else f'column "{place.column}" was added with values that only the source knows'
             )
+            return
+        reason = self._doubt(place)
+        if reason is not None:
+            self._screened.unsure = f'column "{place.column}" got values by {reason}'
+
+    def _doubt(self, place: CodePlace) -> str | None:
+        """Return why an immutable expression may have another value here; None: it has not."""
+        constants = [
+            part.sval.sval
+            for expression in place.expressions
+            for part in walk(expression)
+            if part.DESCRIPTOR.name == "A_Const" and part.HasField("sval")
+        ]
+        is_constant = all(item.HasField("a_const") for item in place.expressions)
+        if place.expressions and is_constant and not constants:
+            return None
+        question = self._questions.make(place, is_harmless_enough=False, with_constants=True)
+        if question is None:
+            return None
+        literals = read_literals(self.target.connection, self._environment, question)
+        return reason_not_to_trust(literals, constants, self._environment, self.target.event.locale)
 
     def _note_implicit_defaults(self, tree: Tree) -> None:
         """Look at columns that are added with the default of their domain."""
@@ -238,7 +278,7 @@ class Screening:
             if default is None:
                 continue
             question = Question(expressions=[default], place=column.colname, type_sql=type_sql)
-            if not self._ask(question, ()).is_allowed:
+            if not self._ask(question, PLAIN).is_allowed:
                 self._screened.unsure = (
                     f'column "{column.colname}" was added with values that only the source knows'
                 )
@@ -249,7 +289,7 @@ class Screening:
             return False
         key = (place.table.schemaname, place.table.relname)
         here = self.target.definitions([key]).get(key)
-        there = self._reported(place.table)
+        there = self._questions.reported(place.table)
         return (
             _generated(there, place.column) is not None
             and here is not None
@@ -263,11 +303,11 @@ class Screening:
             if place.kind == "range function":
                 return
             kind = f"domain {place.kind}"
-            where = (self._source_schema(schema[0] if schema else ""), name)
+            where = (self._questions.source_schema(schema[0] if schema else ""), name)
         elif place.table is None or place.kind in _COMPARED or place.kind == "conversion":
             return
         else:
-            kind, where = place.kind, self._on_source(place.table)
+            kind, where = place.kind, self._questions.on_source(place.table)
         definition = "; ".join(map(print_expression, place.expressions)) or None
         skipped = SkippedCode(
             kind=kind,
@@ -281,103 +321,20 @@ class Screening:
 
     # What the target is asked.
 
-    def _judge(self, place: CodePlace, path: Sequence[str]) -> Verdict:
+    def _judge(self, place: CodePlace, environment: Environment) -> Verdict:
         if place.kind == "range function" or (place.names and not place.is_domain):
             what = "function" if place.kind == "range function" else "operator class"
-            foreign = find_foreign(self.target.connection, path, what, place.names)
+            foreign = find_foreign(self.target.connection, environment.path, what, place.names)
             if foreign is not None:
                 return foreign
         if any(map(has_computed_sequence, place.expressions)):
             return Verdict("it counts up a sequence whose name is computed")
-        question = self._question(place, is_harmless_enough=place.kind == "default")
-        return ALLOWED if question is None else self._ask(question, path)
+        question = self._questions.make(place, is_harmless_enough=place.kind == "default")
+        return ALLOWED if question is None else self._ask(question, environment)
 
-    def _ask(self, question: Question, path: Sequence[str]) -> Verdict:
+    def _ask(self, question: Question, environment: Environment) -> Verdict:
         own = self.target.names.schemas.values()
-        return ask(self.target.connection, path, list(own), question)
-
-    def _question(self, place: CodePlace, *, is_harmless_enough: bool) -> Question | None:
-        """Return what is to be asked; None when there is nothing in it but constants."""
-        own = list(self.target.names.schemas.values())
-        expressions = [
-            print_expression(expression)
-            for expression in place.expressions
-            if not (
-                # What rows get must be the same, and a cast may look at the clock.
-                expression.HasField("a_const") if place.fills_rows else is_constant(expression, own)
-            )
-        ]
-        if place.kind == "conversion" and not place.expressions:
-            expressions = [quoted_names(place.column or "")]
-        for element, names in place.operators:
-            value = (
-                print_expression(element.expr)
-                if element.HasField("expr")
-                else quoted_names(element.name)
-            )
-            operator = ".".join([*(quoted_names(name) for name in names[:-1]), names[-1]])
-            expressions.append(f"({value}) operator({operator}) ({value})")
-        if not expressions:
-            return None
-        columns = self._columns(place)
-        kind = place.type_name
-        type_sql = None if kind is None or place.kind == "check" else print_type(kind)
-        if type_sql is None and place.kind in ("default", "generated column"):
-            type_sql = (
-                ".".join(map(quoted_names, place.names[0]))
-                if place.is_domain
-                else columns.get(place.column or "")
-            )
-        mentioned = (
-            {
-                field.string.sval
-                for expression in place.expressions
-                for part in walk(expression)
-                if part.DESCRIPTOR.name == "ColumnRef"
-                for field in part.fields
-            }
-            | {element.name for element, _ in place.operators}
-            | {place.column}
-        )
-        return Question(
-            expressions=expressions,
-            place="value" if place.table is None else place.table.relname,
-            columns=[(name, kind) for name, kind in columns.items() if name in mentioned],
-            type_sql=type_sql,
-            is_harmless_enough=is_harmless_enough,
-        )
-
-    def _columns(self, place: CodePlace) -> dict[str, str]:
-        """Return the types of the columns that an expression sees, as SQL."""
-        if place.table is None:
-            named = ".".join(map(quoted_names, place.names[0]))
-            return {"value": print_type(place.type_name) if place.type_name else named}
-        key = (place.table.schemaname, place.table.relname)
-        here = self.target.definitions([key]).get(key)
-        columns = {column.name: column.type for column in (here.columns if here else ())}
-        # A conversion sees the columns as they were.
-        reported = None if place.kind == "conversion" else self._reported(place.table)
-        for column in reported.columns if reported else ():
-            tree = parse_one(f"select null::{column.type}")
-            try:
-                sql = remap(tree, self.target.names).sql
-            except RemapError:
-                continue
-            (tree,) = parse(sql)
-            value = tree.select_stmt.target_list[0].res_target.val
-            columns[column.name] = print_type(value.type_cast.type_name)
-        return columns
-
-    def _reported(self, relation: Tree) -> TableDefinition | None:
-        key = self._on_source(relation)
-        return next((t for t in self.tables if t.key == key), None)
-
-    def _on_source(self, relation: Tree) -> TableName:
-        return self._source_schema(relation.schemaname), relation.relname
-
-    def _source_schema(self, schema: str) -> str:
-        sources = {target: source for source, target in self.target.names.schemas.items()}
-        return sources.get(schema, schema)
+        return ask(self.target.connection, environment, list(own), question)
 
 
 def _has_commands(tree: Tree) -> bool:

@@ -24,6 +24,11 @@ select pg_catalog.count(*)                                          as trigger_c
        exists (select from pgrepl_table
                 where name = 'capture' and is_writable)             as is_writable,
        exists (select from pgrepl_function)                         as has_switch,
+       exists (select from pg_catalog.pg_attribute a
+                 join pg_catalog.pg_class c on c.oid = a.attrelid
+                 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+                where n.nspname = 'pgrepl' and c.relname = 'ddl_log'
+                  and a.attname = 'settings')                       as has_settings,
        exists (select from pgrepl_function where is_callable)       as may_switch,
        (select r.rolsuper from pg_catalog.pg_roles r
          where r.rolname = current_user)                            as is_superuser

@@ -13,8 +13,8 @@
 -- too: they say which statement of a message ran, and never whether a row is written.
 --
 -- Before this, drop_triggers.sql, tables.sql and steering.sql run and the functions
--- pgrepl.table_definition and pgrepl.plain_table_definition are made; horizon.sql runs after this
--- has committed.
+-- pgrepl.table_definition, pgrepl.plain_table_definition and pgrepl.locale are made; horizon.sql runs
+-- after this has committed.
 
 -- Runs as the user who runs the DDL, and only remembers who that is and how the names resolve. SET
 -- needs no privilege, unlike set_config().
@@ -208,6 +208,7 @@ begin
         v_list := null;
         -- What is printed must not depend on how this session likes its dates and names.
         if current_setting('quote_all_identifiers') = 'off'
+           and current_setting('standard_conforming_strings') = 'on'
            and current_setting('DateStyle') like 'ISO,%' and current_setting('TimeZone') = 'UTC'
            and current_setting('IntervalStyle') = 'postgres'
            and current_setting('extra_float_digits')::integer > 0
@@ -237,17 +238,38 @@ begin
 
     v_caller := current_setting('pgrepl.caller')::json;
     insert into pgrepl.ddl_log (kind, tag, xid, stmt_at, query, context, bodies, ordinal, path,
-                                invoker, extensions, objects, dropped, rewritten, tables)
+                                invoker, extensions, objects, dropped, rewritten, tables,
+                                settings, locale)
     values (v_kind, tg_tag, pg_current_xact_id()::text, statement_timestamp(), current_query(),
             v_context, v_bodies, v_ordinal, v_caller->>1, v_caller->>0,
             (select coalesce(json_object_agg(x.extname, n.nspname), '{}')::text
                from pg_extension x join pg_namespace n on n.oid = x.extnamespace),
-            v_objects::text, v_dropped::text, v_rewritten::text, v_tables::text);
+            v_objects::text, v_dropped::text, v_rewritten::text, v_tables::text,
+            json_build_object(
+                'TimeZone', current_setting('TimeZone'),
+                'timezone_abbreviations', current_setting('timezone_abbreviations'),
+                'DateStyle', current_setting('DateStyle'),
+                'IntervalStyle', current_setting('IntervalStyle'),
+                'bytea_output', current_setting('bytea_output'),
+                'extra_float_digits', current_setting('extra_float_digits'),
+                'lc_monetary', current_setting('lc_monetary'),
+                'lc_numeric', current_setting('lc_numeric'),
+                'lc_time', current_setting('lc_time'),
+                'xmlbinary', current_setting('xmlbinary'),
+                'xmloption', current_setting('xmloption'),
+                'array_nulls', current_setting('array_nulls'),
+                'transform_null_equals', current_setting('transform_null_equals'),
+                'quote_all_identifiers', current_setting('quote_all_identifiers'),
+                'default_text_search_config', current_setting('default_text_search_config'),
+                'check_function_bodies', current_setting('check_function_bodies'),
+                'standard_conforming_strings', current_setting('standard_conforming_strings')
+            )::text,
+            pgrepl.locale());
 end
 $function$;
 
 revoke all on function pgrepl.table_definition(oid), pgrepl.plain_table_definition(oid),
-                       pgrepl.ddl_context(), pgrepl.ddl_calls(), pgrepl.ddl_capture() from public;
+                       pgrepl.locale(), pgrepl.ddl_context(), pgrepl.ddl_calls(), pgrepl.ddl_capture() from public;
 
 -- Triggers of one event fire in the order of their names. "always": a session that is set to
 -- replica is captured too.

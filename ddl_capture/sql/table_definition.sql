@@ -25,6 +25,11 @@ select json_build_object(
                               'name', a.attname,
                               'type', format_type(a.atttypid, a.atttypmod),
                               'not_null', a.attnotnull,
+                              -- From 18 on NOT NULL is a constraint with a name.
+                              'not_null_name', case when a.attnotnull then
+                                  (select k.conname from pg_constraint k
+                                    where k.conrelid = c.oid and k.contype = 'n'
+                                      and k.conkey = array[a.attnum]) end,
                               'default', case when a.attgenerated = ''
                                               then pg_get_expr(d.adbin, d.adrelid) end,
                               'generated', case when a.attgenerated <> ''

@@ -33,7 +33,11 @@ create table if not exists pgrepl.ddl_log (
     dropped    text,
     rewritten  text,
     -- The structure of each table that the command touched, after it.
-    tables     text
+    tables     text,
+    -- The settings that it ran under, as far as they change what a statement means, and the locale
+    -- of the database.
+    settings   text,
+    locale     text
 );
 
 create table if not exists pgrepl.capture (
@@ -56,9 +60,8 @@ begin
         -- When, and where in the WAL, it was last switched off.
         alter table pgrepl.capture add off_at timestamptz, add off_lsn pg_lsn;
     end if;
-    if exists (select from pg_catalog.pg_attribute
-                where attrelid = 'pgrepl.ddl_log'::pg_catalog.regclass and attname = 'id'
-                  and attidentity <> '')
+    if not exists (select from pg_catalog.pg_attribute
+                    where attrelid = 'pgrepl.ddl_log'::pg_catalog.regclass and attname = 'settings')
     then
         -- Whoever has a row of the old triggers in an open transaction ends it first: the new
         -- triggers must not take over in the middle of a command. All others with DDL wait behind
@@ -66,6 +69,12 @@ begin
         perform pg_catalog.set_config('lock_timeout', '5s', true);
         lock table pgrepl.ddl_log in access exclusive mode;
         perform pg_catalog.set_config('lock_timeout', v_timeout, true);
+        alter table pgrepl.ddl_log add settings text, add locale text;
+    end if;
+    if exists (select from pg_catalog.pg_attribute
+                where attrelid = 'pgrepl.ddl_log'::pg_catalog.regclass and attname = 'id'
+                  and attidentity <> '')
+    then
         alter table pgrepl.ddl_log drop constraint ddl_log_pkey, alter id drop identity;
         alter table pgrepl.ddl_log alter id set default
             pg_catalog.mod(pg_catalog.pg_current_wal_insert_lsn() - '0/0'::pg_lsn,

@@ -7,6 +7,7 @@ drop function if exists pgrepl.ddl_context();
 drop function if exists pgrepl.ddl_calls();
 drop function if exists pgrepl.table_definition(oid);
 drop function if exists pgrepl.plain_table_definition(oid);
+drop function if exists pgrepl.locale();
 drop function if exists pgrepl.switch(boolean);
 drop function if exists pgrepl.prune();
 do $block$

@@ -156,6 +156,17 @@ class Assembler:
         if self._stop_lsn is not None and self.received >= self._stop_lsn:
             self.is_finished = True
 
+    def end_chunk(self, wal_end: Lsn | None) -> None:
+        """Note that a run of whole transactions ends here, and everything before ``wal_end``."""
+        if self.is_in_transaction:
+            raise SpoolError("the source sent a transaction without its end")
+        if self._losses:
+            # Of a transaction that had nothing else, and was not sent.
+            self._buffer.add_losses(self._losses)
+            self._losses = {}
+        if wal_end is not None:
+            self.take_wal_end(wal_end)
+
     def flush(self) -> None:
         """End the segment, if there is one; a transaction in hand is not part of it."""
         self._buffer.flush(self.received)

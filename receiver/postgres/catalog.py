@@ -30,6 +30,8 @@ class SourceFacts:
     slot_plugin: str | None
     slot_dbname: str | None
     confirmed_flush_lsn: Lsn | None
+    #: Where the source has to begin to decode.
+    restart_lsn: Lsn | None
     wal_status: str | None
 
 

@@ -1,4 +1,4 @@
-"""The frames of PostgreSQL's streaming replication protocol, as bytes.
+"""The frames of PostgreSQL's streaming replication protocol, and of COPY, as bytes.
 
 The server wraps plugin output in XLogData frames and sends keepalives between them; the client
 answers with status updates. https://www.postgresql.org/docs/current/protocol-replication.html
@@ -13,6 +13,9 @@ from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 
 __all__ = [
+    "COPY_HEADER_BYTES",
+    "COPY_ROW_FRAMING",
+    "COPY_TRAILER_BYTES",
     "KEEPALIVE",
     "XLOG_DATA",
     "XLOG_DATA_FRAMING",
@@ -36,7 +39,14 @@ class Framing(NamedTuple):
 
 
 #: An XLogData frame: its tag, where the data starts, the end of WAL, the time.
-XLOG_DATA_FRAMING = Framing(25, slice(1, 9))
+XLOG_DATA_FRAMING: Final = Framing(25, slice(1, 9))
+
+#: A row of position and message in COPY's binary format: each column after its length.
+COPY_ROW_FRAMING: Final = Framing(18, slice(6, 14))
+
+#: What stands before the first row of a COPY in binary format, and all that follows the last one.
+COPY_HEADER_BYTES: Final = 19
+COPY_TRAILER_BYTES: Final = 2
 
 _KEEPALIVE = struct.Struct("!cQqB")
 _STATUS = struct.Struct("!cQQQqB")

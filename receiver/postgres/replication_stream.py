@@ -1,13 +1,14 @@
 """The replication connection: frames in, status out, never blocking.
 
-psycopg has no API for replication, but its ``pq`` layer is libpq. The loop that reads is in
-``pgrepl.receiver.postgres.stream_loop``; here is everything around it.
+psycopg has no API for replication, but its ``pq`` layer is libpq. The loops that read are in
+``pgrepl.receiver.postgres.stream_loop`` and ``pgrepl.receiver.postgres.pull_loop``; here is
+everything around them. Between two streams the server takes SQL on the same connection.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from select import POLLIN, poll
 
@@ -23,6 +24,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translate, translated
 from pgrepl.receiver.postgres.protocol import encode_status
+from pgrepl.receiver.postgres.slot_sql import advance, limit_temporary_files, try_options
 from pgrepl.receiver.postgres.start_check import Identity
 
 __all__ = ["ReplicationStream", "open_stream"]
@@ -40,6 +42,7 @@ class ReplicationStream:
         """Take over a replication connection that does nothing yet."""
         self._connection = connection
         self._config = config
+        self._encoding: str | None = None
         self.pgconn: pq.abc.PGconn = connection.pgconn
         #: What the server said beside the stream, oldest first: severity and message.
         self.notices: list[tuple[str, str]] = []
@@ -67,20 +70,66 @@ class ReplicationStream:
         """Ask for texts in an encoding: in that of the server it converts nothing."""
         with translated(self._config.endpoint, "cannot set client_encoding"):
             self._connection.execute(SQL("set client_encoding = {}").format(Literal(encoding)))
+        self._encoding = encoding
+
+    def reopen(self) -> None:
+        """Go on in a new session, after a call that failed.
+
+        Servers do not clean up after an output plugin that is interrupted: pgoutput may take tables
+        for described that it described in that call.
+        """
+        self._connection.close()
+        self._connection = _connect(self._config)
+        self._connection.add_notice_handler(self._take_notice)
+        self.pgconn = self._connection.pgconn
+        self.notices.clear()
+        if self._encoding is not None:
+            self.ask_encoding(self._encoding)
 
     def start(self, start: Lsn, decoder: StreamDecoder) -> None:
         """Begin to stream, with the best options that the server knows."""
+        with translated(self._config.endpoint, "cannot start streaming"):
+            self._try_options(decoder, lambda options: self._start(start, options))
+        self.notices.clear()
+        self.pgconn.nonblocking = 1
+
+    def prepare_to_pull(self, start: Lsn, decoder: StreamDecoder, temp_bytes: int) -> None:
+        """Let the slot stand where we begin, and find the best options that the server knows."""
+        slot = self._config.slot
+        with translated(self._config.endpoint, "cannot read from the slot"):
+            self._connection.execute(limit_temporary_files(temp_bytes))
+            self._connection.execute(advance(slot, start))
+            self._try_options(
+                decoder, lambda options: self._connection.execute(try_options(slot, options))
+            )
+        self.notices.clear()
+        self.pgconn.nonblocking = 1
+
+    def send(self, statement: Composable) -> None:
+        """Send a statement; its results are read as libpq's are."""
+        with translated(self._config.endpoint, "cannot read from the slot"):
+            self.pgconn.send_query(statement.as_bytes(self._connection))
+            self.pgconn.flush()
+
+    def cancel(self, patience_s: float) -> None:
+        """Ask the server to end the statement in hand; whether it does is seen by its results."""
+        with suppress(psycopg.Error, OSError):
+            self._connection.cancel_safe(timeout=patience_s)
+
+    def _try_options(
+        self, decoder: StreamDecoder, attempt: Callable[[Mapping[str, str]], object]
+    ) -> None:
+        """Do something with the best options that the server knows."""
         *better, last = decoder.option_sets(self._config.slot)
         for options in better:
             try:
-                self._start(start, options)
+                attempt(options)
             except errors.InvalidParameterValue:
                 continue  # the plugin is older than the option
-            except psycopg.Error as exc:
-                raise translate(exc, self._config.endpoint, "cannot start streaming") from exc
+            self.options = options
             return
-        with translated(self._config.endpoint, "cannot start streaming"):
-            self._start(start, last)
+        attempt(last)
+        self.options = last
 
     def _start(self, start: Lsn, options: Mapping[str, str]) -> None:
         listed: list[Composable] = [
@@ -91,9 +140,6 @@ class ReplicationStream:
         )
         # Unlike libpq's own call, psycopg's hears signals while it waits.
         self._connection.execute(command)
-        self.options = options
-        self.notices.clear()
-        self.pgconn.nonblocking = 1
 
     def send_status(self, *, received: int, flushed: int, wants_reply: bool) -> None:
         """Tell the server how far we are. It forgets what lies before ``flushed``."""
@@ -118,6 +164,27 @@ class ReplicationStream:
             return translate(exc, self._config.endpoint, "the stream broke")
         return SourceUnavailable(f"{self._config.endpoint}: the server ended the stream")
 
+    def end(self, patience_s: float) -> None:
+        """End the stream, and stay connected.
+
+        Raises
+        ------
+        SourceUnavailable
+            when the server goes on for longer than this.
+
+        """
+        with translated(self._config.endpoint, "the stream broke"):
+            self.pgconn.put_copy_end()
+            self.pgconn.flush()
+            if not self._drain(time.monotonic() + patience_s):
+                raise SourceUnavailable(
+                    f"{self._config.endpoint}: the server does not stop to send"
+                )
+            while (result := self.pgconn.get_result()) is not None:
+                if result.status == pq.ExecStatus.FATAL_ERROR:
+                    raise errors.error_from_result(result)
+        self.notices.clear()
+
     def close(self, patience_s: float) -> None:
         """End the stream in good order if that takes no longer than this."""
         with suppress(psycopg.Error, OSError):
@@ -127,16 +194,20 @@ class ReplicationStream:
                 self._drain(time.monotonic() + patience_s)
         self._connection.close()
 
-    def _drain(self, deadline: float) -> None:
-        """Read on until the server has seen that we end: only then did it see our last status."""
+    def _drain(self, deadline: float) -> bool:
+        """Read on until the server has seen that we end: only then did it see our last status.
+
+        Returns false when it took too long.
+        """
         poller = poll()
         poller.register(self.pgconn.socket, POLLIN)
         while (left_s := deadline - time.monotonic()) > 0:
             size, _ = self.pgconn.get_copy_data(1)
             if size < 0:
-                return
+                return True
             if size == 0 and poller.poll(left_s * 1000):
                 self.pgconn.consume_input()
+        return False
 
     def _take_notice(self, diagnostic: Diagnostic) -> None:
         severity = diagnostic.severity_nonlocalized or ""
@@ -145,4 +216,8 @@ class ReplicationStream:
 
 def open_stream(config: SourceConfig) -> ReplicationStream:
     """Connect for replication."""
-    return ReplicationStream(connect(config.endpoint, "receive", is_replication=True), config)
+    return ReplicationStream(_connect(config), config)
+
+
+def _connect(config: SourceConfig) -> Connection:
+    return connect(config.endpoint, "receive", is_replication=True)

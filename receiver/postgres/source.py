@@ -12,16 +12,16 @@ from pgrepl.decoding.formats import stream_decoder
 from pgrepl.lsn import Lsn, as_lsn
 from pgrepl.position import Position
 from pgrepl.postgres.encodings import python_codec
-from pgrepl.postgres.sqlstate import translated
 from pgrepl.receiver.postgres.assembler import Assembler
+from pgrepl.receiver.postgres.backlog import Backlog
 from pgrepl.receiver.postgres.catalog import SourceFacts, mark_end, read_catalogue, read_facts
 from pgrepl.receiver.postgres.replication_stream import ReplicationStream, open_stream
-from pgrepl.receiver.postgres.start_check import check_confirmed, check_start
-from pgrepl.receiver.postgres.stream_loop import StreamLoop
+from pgrepl.receiver.postgres.slot_access import SlotAccess
+from pgrepl.receiver.postgres.slot_reading import SlotReading
+from pgrepl.receiver.postgres.start_check import check_start
 from pgrepl.receiver.routing import Router
 from pgrepl.receiver.source import Surroundings
-from pgrepl.receiver.spool_session import SpoolSession
-from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.spool_session import Progress, SpoolSession
 
 __all__ = ["PostgresSource"]
 
@@ -36,33 +36,71 @@ class PostgresSource:
         self._config = config
         self._surroundings = surroundings
         self._decoder = stream_decoder(config.plugin)
+        #: What was too much for one call stays so in the next session.
+        self._backlog = Backlog(surroundings.settings)
 
     def mark_end(self) -> Lsn:
         """Return a position that no transaction lies after which committed before this call."""
         return mark_end(self._config)
 
+    @property
+    def _hears_debug(self) -> bool:
+        """Whether special float values arrive as notices, which tell of the next change."""
+        is_exact = self._config.special_floats == "exact"
+        return is_exact and not self._decoder.has_special_values({})
+
     @contextmanager
-    def open(self, spool: SpoolSession, stop: Position | None) -> Iterator[_Stream]:
+    def open(self, spool: SpoolSession, stop: Position | None) -> Iterator[SlotReading]:
         """Connect, check that nothing is missing, and let the server begin to send."""
-        connection = open_stream(self._config)
+        stop_lsn = None if stop is None else as_lsn(stop)
+        stream = open_stream(self._config)
         try:
             facts = read_facts(self._config)
-            assembler = self._begin(
-                spool, connection, facts, None if stop is None else as_lsn(stop)
+            progress = spool.read_progress()
+            start = self._check(spool, progress, stream, facts)
+            codec = python_codec(facts.encoding)
+            spool.set_format(self._decoder.name, facts.encoding)
+            if self._hears_debug:
+                stream.hear_debug()
+            if self._decoder.converts_encoding:
+                stream.ask_encoding(facts.encoding)
+            access = SlotAccess(
+                config=self._config,
+                row=spool.source,
+                stream=stream,
+                decoder=self._decoder,
+                backlog=self._backlog,
+                temp_bytes=self._surroundings.settings.pull_temp_bytes,
+                # What the plugin says of special values belongs to the next change; SQL loses that.
+                may_pull=self._config.backlog == "pull" and not self._hears_debug,
+                stop=stop_lsn,
             )
-            yield _Stream(self._config, connection, assembler, facts, self._surroundings)
+            pulled = access.begin(start, facts)
+            yield SlotReading(
+                access,
+                self._assembler(
+                    spool,
+                    progress,
+                    codec=codec,
+                    has_special_values=self._decoder.has_special_values(stream.options),
+                    start=start,
+                    stop=stop_lsn,
+                ),
+                self._surroundings,
+                timeout_s=float(facts.wal_sender_timeout_s),
+                pulled=pulled,
+            )
         finally:
-            connection.close(0)
+            stream.close(0)
 
-    def _begin(
+    def _check(
         self,
         spool: SpoolSession,
+        progress: Progress | None,
         stream: ReplicationStream,
         facts: SourceFacts,
-        stop_lsn: Lsn | None,
-    ) -> Assembler:
-        config = self._config
-        progress = spool.read_progress()
+    ) -> Lsn:
+        """Return where to begin."""
         start = check_start(
             row=spool.source,
             origin=spool.read_origin(),
@@ -75,64 +113,35 @@ class PostgresSource:
             logger.warning(
                 "the source is about to remove what was not received yet;"
                 " raise max_slot_wal_keep_size",
-                extra={"slot": config.slot},
+                extra={"slot": self._config.slot},
             )
-        codec = python_codec(facts.encoding)
-        router = Router(
-            decoder=self._decoder,
-            db=spool.source.dbname,
-            selection=config.selection,
-            codec=codec,
-            assigned=spool.read_buckets(),
-            read_catalogue=partial(read_catalogue, config),
-        )
-        spool.set_format(self._decoder.name, facts.encoding)
-        if config.special_floats == "exact" and not self._decoder.has_special_values({}):
-            stream.hear_debug()
-        if self._decoder.converts_encoding:
-            stream.ask_encoding(facts.encoding)
-        stream.start(start, self._decoder)
-        # Somebody may have read from the slot since the first look. Now nobody can but us.
-        check_confirmed(spool.source, start, read_facts(config))
-        logger.info("streaming", extra={"slot": config.slot, "start": start})
+        return start
+
+    def _assembler(
+        self,
+        spool: SpoolSession,
+        progress: Progress | None,
+        *,
+        codec: str,
+        has_special_values: bool,
+        start: Lsn,
+        stop: Lsn | None,
+    ) -> Assembler:
+        config = self._config
         return Assembler(
             decoder=self._decoder,
-            router=router,
+            router=Router(
+                decoder=self._decoder,
+                db=spool.source.dbname,
+                selection=config.selection,
+                codec=codec,
+                assigned=spool.read_buckets(),
+                read_catalogue=partial(read_catalogue, config),
+            ),
             start=start,
             last_seq=progress.last_seq if progress is not None else 0,
             limit_bytes=self._surroundings.settings.segment_bytes,
             codec=codec,
-            has_special_values=self._decoder.has_special_values(stream.options),
-            stop_lsn=stop_lsn,
+            has_special_values=has_special_values,
+            stop_lsn=stop,
         )
-
-
-class _Stream:
-    """The server sends."""
-
-    def __init__(
-        self,
-        config: SourceConfig,
-        connection: ReplicationStream,
-        assembler: Assembler,
-        facts: SourceFacts,
-        surroundings: Surroundings,
-    ) -> None:
-        self.start = Lsn(assembler.received)
-        self._config = config
-        self._connection = connection
-        self._assembler = assembler
-        self._facts = facts
-        self._surroundings = surroundings
-
-    def run(self, writer: SpoolWriter) -> None:
-        """Read until told to stop, or until the end that was asked for."""
-        loop = StreamLoop(
-            stream=self._connection,
-            assembler=self._assembler,
-            writer=writer,
-            surroundings=self._surroundings,
-            timeout_s=float(self._facts.wal_sender_timeout_s),
-        )
-        with translated(self._config.endpoint, "the stream broke"):
-            loop.run()

@@ -8,23 +8,22 @@ and what two messages take.
 
 from __future__ import annotations
 
-import logging
 import time
+from collections.abc import Callable
 from itertools import repeat
 from select import POLLIN, poll
 
 from pgrepl.errors import SourceUnavailable
 from pgrepl.failpoint import reach
-from pgrepl.lsn import Lsn, as_lsn
+from pgrepl.lsn import as_lsn
 from pgrepl.receiver.postgres.assembler import Assembler
+from pgrepl.receiver.postgres.position_report import PositionReport
 from pgrepl.receiver.postgres.protocol import XLOG_DATA, decode_keepalive
 from pgrepl.receiver.postgres.replication_stream import ReplicationStream
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool_writer import SpoolWriter
 
-__all__ = ["StreamLoop"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["SOURCE_TIMEOUT_S", "StreamLoop"]
 
 #: So much is read between two looks at the clock, counting for each frame what it costs to keep.
 _READ_BYTES = 1024 * 1024
@@ -36,8 +35,11 @@ _ASYNCHRONOUSLY = repeat(1)
 #: Fewer messages than this are few.
 _FEW = 64
 
+#: How long the server may take to stop sending, before the connection is given up.
+_END_S = 5.0
+
 #: When the source has no timeout of its own.
-_TIMEOUT_S = 60.0
+SOURCE_TIMEOUT_S = 60.0
 
 
 class StreamLoop:
@@ -51,13 +53,17 @@ class StreamLoop:
         writer: SpoolWriter,
         surroundings: Surroundings,
         timeout_s: float,
+        is_far_behind: Callable[[], bool],
     ) -> None:
-        """Take over parts that are ready to run; ``timeout_s`` is the source's, 0 if none."""
+        """Take over parts that are ready to run; ``timeout_s`` is the source's, 0 if none.
+
+        ``is_far_behind`` is asked now and then whether what is left is better pulled.
+        """
         self._stream = stream
         self._assembler = assembler
         self._writer = writer
         self._settings = settings = surroundings.settings
-        self._timeout_s = timeout_s or _TIMEOUT_S
+        self._timeout_s = timeout_s or SOURCE_TIMEOUT_S
         self._wakeup = wakeup = surroundings.wakeup
         self._notifier = surroundings.notifier
         self._status_s = min(settings.status_s, self._timeout_s / 4)
@@ -65,28 +71,55 @@ class StreamLoop:
         self._status_at = now
         self._segment_since = now
         self._position_at = now
-        self._report_at = now + settings.report_s
         self._heard_at = now
-        self._message_count = 0
-        self._reported_count = 0
+        self._is_far_behind = is_far_behind
+        #: Since when there was always something to read.
+        self._busy_since = now
+        self._report = PositionReport(assembler, writer, settings.report_s)
         self._is_reply_due = False
         self._poll = poll()
         self._poll.register(stream.pgconn.socket, POLLIN)
         self._poll.register(wakeup.descriptor, POLLIN)
 
-    def run(self) -> None:
-        """Receive until told to stop, or until the assembler is finished."""
+    def run(self) -> bool:
+        """Receive until told to stop, until the assembler is finished, or until pulling is better.
+
+        Returns whether pulling is better: then all that was received is written and confirmed, and
+        the connection is free for it.
+        """
         while not (self._wakeup.is_stopping or self._assembler.is_finished):
             count = self._read()
-            self._message_count += count
+            self._report.count += count
             if count:
                 self._heard_at = time.monotonic()
                 self._tick(is_busy=True)
                 if count < _FEW and not self._assembler.is_finished:
                     time.sleep(self._settings.nap_s)
+                if self._is_pulling_better():
+                    self._finish()
+                    if self._wakeup.is_stopping:
+                        break
+                    self._stream.end(_END_S)
+                    return True
             else:
+                self._busy_since = time.monotonic()
                 self._rest()
-        self._finish()
+        else:
+            self._finish()
+        self._stream.close(patience_s=0.2 if self._wakeup.is_stopping else 2)
+        return False
+
+    def _is_pulling_better(self) -> bool:
+        """Ask, when messages had no end for a while, and if it is the source that we wait for."""
+        now = time.monotonic()
+        if (
+            now - self._busy_since < self._settings.pull_check_s
+            or self._assembler.is_in_transaction
+            or self._writer.pending_bytes > self._settings.in_flight_bytes // 2
+        ):
+            return False
+        self._busy_since = now
+        return self._is_far_behind()
 
     def _read(self) -> int:
         """Take the messages that are there, but not too many at once; return how many."""
@@ -184,8 +217,7 @@ class StreamLoop:
         self._notifier.alive()
         if now - self._status_at >= self._status_s:
             self._send_status()
-        if now >= self._report_at:
-            self._report(now)
+        self._report.make_if_due(now)
         if not self._assembler.has_segment:
             self._segment_since = now
         elif is_busy and now - self._segment_since >= self._settings.gather_s:
@@ -243,8 +275,7 @@ class StreamLoop:
 
     def _finish(self) -> None:
         """Write what is whole, confirm it, and leave the rest to the next receiver."""
-        is_hurried = self._wakeup.is_stopping
-        deadline = time.monotonic() + (self._settings.stop_s if is_hurried else float("inf"))
+        deadline = float("inf")
         assembler, writer = self._assembler, self._writer
         # Whatever the source has left is for the next receiver.
         writer.has_more_to_read = False
@@ -254,24 +285,10 @@ class StreamLoop:
         # With a transaction left open on the target, only the next receiver can move on.
         self._is_reply_due = assembler.is_settled
         while time.monotonic() < deadline:
+            if self._wakeup.is_stopping:
+                deadline = min(deadline, time.monotonic() + self._settings.stop_s)
             self._tick(is_busy=False)
             if writer.is_idle and (assembler.received <= writer.flushed or not self._is_reply_due):
                 break
             self._await_writer(deadline)
         self._send_status()
-        self._stream.close(patience_s=0.2 if is_hurried else 2)
-
-    def _report(self, now: float) -> None:
-        elapsed_s = now - self._report_at + self._settings.report_s
-        rate = (self._message_count - self._reported_count) / elapsed_s
-        self._report_at = now + self._settings.report_s
-        self._reported_count = self._message_count
-        logger.info(
-            "position",
-            extra={
-                "received": Lsn(self._assembler.received),
-                "flushed": self._writer.flushed,
-                "messages_per_s": round(rate),
-                "spool_bytes": self._writer.spool_bytes,
-            },
-        )

@@ -1,4 +1,4 @@
-"""A serial segment: one source transaction with DDL or TRUNCATE, applied by the driver alone."""
+"""Serial segments: source transactions with DDL or TRUNCATE, applied by the driver alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ _FOREIGN_BYTES = "it has bytes that are not valid in the encoding"
 
 
 class SerialTransaction:
-    """Applies one serial segment with its progress, in one target transaction."""
+    """Applies a serial segment, or some that follow one another, in one target transaction.
+
+    The progress of all of them is in it. A few things cannot be used before they are committed, as
+    a new value of an enum: whoever applied several and failed applies them one by one.
+    """
 
     def __init__(
         self,
@@ -70,7 +74,8 @@ class SerialTransaction:
         Raises
         ------
         DdlStopped
-            when DDL in it waits for a person; that is recorded, and nothing of it is applied.
+            when DDL in it waits for a person, and nothing of it is applied; of a single segment
+            that is recorded.
 
         """
         try:
@@ -78,7 +83,7 @@ class SerialTransaction:
                 self._apply()
                 reach("replayer.before_serial_commit")
         except DdlStopped as stopped:
-            if self._captured is not None:
+            if self._captured is not None and self._batch.is_single:
                 self._ddl.record_stop(self._connection, self._captured, stopped)
             raise
         reach("replayer.after_serial_commit")
@@ -94,6 +99,8 @@ class SerialTransaction:
         for part in read_parts(
             self._connection, source_id, batch.from_seq, batch.to_seq, (SERIAL_BUCKET,)
         ):
+            if self._part is not None and part.seq != self._part.seq:
+                replay.finish()
             self._part = part
             replay.take_payload(part.decoder, part.payload, part.change_count)
         replay.finish()
@@ -108,6 +115,9 @@ class SerialTransaction:
         self.change_counts[table.name] = self.change_counts.get(table.name, 0) + len(lines.changes)
 
     def _fail(self, table: Table, lines: Lines, failed: TableFailed) -> None:
+        if not self._batch.is_single:
+            # It may be all right one by one.
+            raise stop_at(self._source.name, table.name, failed) from failed
         if self._on_error == "stop":
             raise stop_at(self._source.name, table.name, failed) from failed
         park(self._connection, self._source.source_id, table.name, failed)
@@ -157,10 +167,10 @@ class SerialTransaction:
         self._ddl.apply(self._connection, self._captured)
 
     def _read_ddl_rows(self) -> Iterator[Mapping[str, str | None]]:
-        source_id, batch = self._source.source_id, self._batch
-        keys = read_part_keys(
-            self._connection, source_id, batch.from_seq, batch.to_seq, (SERIAL_BUCKET,)
-        )
+        if self._part is None:
+            raise AssertionError("DDL comes out of a part")
+        source_id, seq = self._source.source_id, self._part.seq
+        keys = read_part_keys(self._connection, source_id, seq - 1, seq, (SERIAL_BUCKET,))
         for key in keys:
             part = read_part(self._connection, source_id, key)
             decoder = part.decoder

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import psycopg
 from psycopg.sql import SQL, Identifier
@@ -12,9 +15,10 @@ from pgrepl.config.model import OnConflict
 from pgrepl.config.naming import shown_name
 from pgrepl.decoding.changes import ColumnMissing, TableChanges
 from pgrepl.decoding.shape import Shape
+from pgrepl.errors import PgreplError, SpoolError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, reason
-from pgrepl.replayer.shard.fold import is_insert_only, net_of
+from pgrepl.replayer.shard.fold import is_insert_only, net_of, split_by_key
 from pgrepl.replayer.shard.merge import Conflict, Outcome, merge
 from pgrepl.replayer.shard.staging import StagingTable, copy_inserts, write_stage
 
@@ -26,6 +30,7 @@ __all__ = [
     "shape_of",
     "stage_changes",
     "told",
+    "unforeseen",
 ]
 
 _STAGE = ("pg_temp", "pgrepl_stage")
@@ -65,19 +70,34 @@ def apply_changes(
     """
     with told(changes.shape):
         shape = shape_of(changes)
-        if can_copy(shape, changes):
-            try:
-                with connection.transaction():
-                    copy_inserts(connection, shape, changes.runs, changes.encoding)
-            except _TAKEN:
-                if not shape.key:
-                    raise
-            else:
-                return Outcome()
+        pieces = split_by_key(changes.runs)
+        if len(pieces) == 1:
+            return _apply(connection, shape, changes, on_conflict)
+        missing = extra = 0
         with connection.transaction():
-            stage = write_stage(connection, shape, net_of(shape, changes), _STAGE, changes.encoding)
-            outcome = merge(connection, stage, on_conflict)
-            connection.execute(SQL("drop table {}").format(Identifier(*_STAGE)))
+            for runs in pieces:
+                done = _apply(connection, shape, replace(changes, runs=runs), on_conflict)
+                missing, extra = missing + done.missing_count, extra + done.extra_count
+        return Outcome(missing, extra)
+
+
+def _apply(
+    connection: Connection, shape: Shape, changes: TableChanges, on_conflict: OnConflict
+) -> Outcome:
+    """Apply changes of rows that one key tells apart."""
+    if can_copy(shape, changes):
+        try:
+            with connection.transaction():
+                copy_inserts(connection, shape, changes.runs, changes.encoding)
+        except _TAKEN:
+            if not shape.key:
+                raise
+        else:
+            return Outcome()
+    with connection.transaction():
+        stage = write_stage(connection, shape, net_of(shape, changes), _STAGE, changes.encoding)
+        outcome = merge(connection, stage, on_conflict)
+        connection.execute(SQL("drop table {}").format(Identifier(*_STAGE)))
     return outcome
 
 
@@ -133,16 +153,35 @@ def shape_of(changes: TableChanges) -> Shape:
 
 @contextmanager
 def told(shape: Shape | None) -> Iterator[None]:
-    """Raise as the table's failure what is one; what passes by itself, or is the spool's, stays."""
+    """Raise as the table's failure whatever is not the server's or this machine's.
+
+    This is the one rule of what parks a table: what passes by itself, or would meet any table,
+    stays what it is; any other exception, of whatever class, is the table's.
+    """
     try:
         yield
+    except (TableFailed, MemoryError):
+        raise
     except Conflict as exc:
         raise TableFailed(str(exc), outcome=exc.outcome) from exc
     except ColumnMissing as exc:
         raise TableFailed(str(exc)) from exc
+    except SpoolError as exc:
+        raise TableFailed(exc.message) from exc
+    except PgreplError:
+        raise
     except psycopg.Error as exc:
         if exc.sqlstate is None or is_transient(exc) or exc.sqlstate.startswith(_NOT_THE_TABLES):
             if shape is not None:
                 exc.add_note(f"table {shown_name(shape.schema, shape.name)}")
             raise
         raise TableFailed(_FOREIGN.get(exc.sqlstate, reason(exc)), exc.sqlstate) from exc
+    except Exception as exc:
+        raise TableFailed(unforeseen(exc)) from exc
+
+
+def unforeseen(exc: Exception) -> str:
+    """Return where an exception comes from that nobody expected; its text may hold a value."""
+    frames = traceback.extract_tb(exc.__traceback__)
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"its changes cannot be applied by this version of pgrepl: {type(exc).__name__}{where}"

@@ -6,7 +6,6 @@ be done this way, because keys move or a type has no array, is staged.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,9 +15,9 @@ from psycopg.adapt import Dumper
 from psycopg.rows import TupleRow
 from psycopg.sql import SQL, Composable, Identifier, Literal
 
-from pgrepl.decoding.changes import NULL
 from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.connect import Connection
+from pgrepl.replayer.shard.copy_text import array_text
 from pgrepl.replayer.shard.fold import KeyedNet
 from pgrepl.replayer.shard.keys import is_same_key
 from pgrepl.replayer.shard.staging import last_state
@@ -27,7 +26,6 @@ __all__ = [
     "FEW_ROWS",
     "ArrayStatement",
     "array_statements",
-    "array_text",
     "can_send_arrays",
     "start",
 ]
@@ -38,11 +36,6 @@ FEW_ROWS = 500
 _KEPT = 4096
 
 _Columns = tuple[str, ...]
-
-#: COPY's escapes that are not the character itself.
-_ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
-_COPY_ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
-_SPECIAL = re.compile(rb'["\\]')
 
 
 class _Array:
@@ -129,22 +122,6 @@ def _pick(
 
 def _arrays(columns: Iterable[Sequence[bytes]]) -> Sequence[_Array]:
     return [_Array(array_text(column)) for column in columns]
-
-
-def array_text(values: Sequence[bytes]) -> bytes:
-    """Return values as COPY takes them as the text of an array."""
-    joined = b'","'.join(values)
-    if b"\\" not in joined and joined.count(b'"') == 2 * (len(values) - 1):
-        return b'{"%b"}' % joined
-    return b"{%b}" % b",".join(map(_element, values))
-
-
-def _element(value: bytes) -> bytes:
-    if value == NULL:
-        return b"NULL"
-    if b"\\" in value:
-        value = _COPY_ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), value)
-    return b'"%b"' % _SPECIAL.sub(rb"\\\g<0>", value)
 
 
 @lru_cache(maxsize=_KEPT)

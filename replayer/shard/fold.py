@@ -18,6 +18,7 @@ from pgrepl.decoding.changes import (
     INSERT,
     UPDATE,
     Change,
+    ColumnMissing,
     Key,
     Layout,
     Run,
@@ -34,6 +35,7 @@ __all__ = [
     "fold_multiset",
     "is_insert_only",
     "net_of",
+    "split_by_key",
 ]
 
 
@@ -96,8 +98,23 @@ def net_of(shape: Shape, changes: TableChanges) -> KeyedNet | MultisetNet:
     return KeyedNet(shape.key, rows, ())
 
 
+def split_by_key(runs: Sequence[Run]) -> list[list[Run]]:
+    """Cut runs where the replica identity changed: another key tells rows apart from there on."""
+    pieces: list[list[Run]] = [[]]
+    current: tuple[str, ...] = ()
+    for run in runs:
+        key = run.layout.key if run.layout.identity else ()
+        if key and current and key != current:
+            pieces.append([])
+        current = key or current
+        pieces[-1].append(run)
+    return pieces
+
+
 def fold(runs: Sequence[Run]) -> KeyedNet | MultisetNet:
     """Return the net change of runs that are not inserts alone."""
+    if len(split_by_key(runs)) > 1:
+        raise ColumnMissing("its replica identity changed among changes that are staged together")
     keys = [run.layout.key for run in runs if run.layout.identity]
     key = next(filter(None, keys), ())
     return _fold_keyed(runs, key) if key else fold_multiset(runs)

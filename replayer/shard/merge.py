@@ -17,6 +17,7 @@ from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 from pgrepl.config.model import OnConflict
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.keys import is_same_key
+from pgrepl.replayer.shard.packing import PACK, packed_value
 from pgrepl.replayer.shard.staging import StagingTable
 
 __all__ = ["Conflict", "Outcome", "merge", "merge_plainly"]
@@ -105,7 +106,7 @@ class _Merger:
         self._connection = connection
         self._stage = stage
         self._table = stage.shape.identifier
-        self._column = {name: Identifier(f"c{n}") for n, name in enumerate(stage.shape.carried)}
+        self._places = {name: n for n, name in enumerate(stage.shape.carried)}
         own = _prefixed("t", stage.key)
         self._is_old_key = self._is_same(own, _prefixed("s", self._old_key()))
         self._is_new_key = self._is_same(own, _prefixed("s", self._new_key()))
@@ -166,8 +167,22 @@ class _Merger:
         return [f"o{n}" for n in range(len(self._stage.key))]
 
     def _new_key(self) -> list[str]:
-        places = {name: n for n, name in enumerate(self._stage.shape.carried)}
-        return [f"c{places[name]}" for name in self._stage.key]
+        return [f"c{self._places[name]}" for name in self._stage.key]
+
+    def _value(self, name: str, alias: str | None = None) -> Composable:
+        """Return the value that the stage has of a column."""
+        if name in self._stage.packed:
+            return packed_value(*self._stage.packed[name], alias)
+        column = f"c{self._places[name]}"
+        return Identifier(column) if alias is None else Identifier(alias, column)
+
+    def _take_over(self, name: str) -> Composable:
+        """Return the assignment of a table's value to the stage."""
+        own = Identifier("t", name)
+        if name in self._stage.packed:
+            place, _ = self._stage.packed[name]
+            return SQL("{}[{}] = {}::text").format(Identifier(PACK), Literal(place), own)
+        return SQL("{} = {}").format(Identifier(f"c{self._places[name]}"), own)
 
     def _in_order(self, key: Iterable[str]) -> Composed:
         """Return the order of the key's index: pages of the table are then met one after another.
@@ -194,7 +209,7 @@ class _Merger:
         """Have updated rows deleted and inserted, and return how many rows are now."""
         if self._stage.count("U"):
             key = SQL(", ").join(
-                SQL("{} = {}").format(Identifier(f"o{n}"), self._column[name])
+                SQL("{} = {}").format(Identifier(f"o{n}"), self._value(name))
                 for n, name in enumerate(self._stage.key)
             )
             self._run(
@@ -210,9 +225,7 @@ class _Merger:
         for group, columns in enumerate(self._stage.groups):
             absent = [name for name in stored if name not in columns]
             if absent:
-                values = SQL(", ").join(
-                    SQL("{} = t.{}").format(self._column[name], Identifier(name)) for name in absent
-                )
+                values = SQL(", ").join(map(self._take_over, absent))
                 self._run(
                     SQL(
                         "update {} s set {} from only {} t where s.op = 'M' and s.grp = {} and {}"
@@ -252,7 +265,7 @@ class _Merger:
             # A row that is all key, or whose other columns are unchanged: only whether it is there.
             return expected - self._count_found(group)
         values = SQL(", ").join(
-            SQL("{} = s.{}").format(Identifier(name), self._column[name]) for name in names
+            SQL("{} = {}").format(Identifier(name), self._value(name, "s")) for name in names
         )
         statement = SQL(
             "update only {} t set {}"
@@ -291,7 +304,7 @@ class _Merger:
             SQL("insert into {} ({}) overriding system value select {} from {} where {}").format(
                 self._table,
                 SQL(", ").join(map(Identifier, columns)),
-                SQL(", ").join(self._column[name] for name in columns),
+                SQL(", ").join(map(self._value, columns)),
                 self._stage.identifier,
                 condition,
             )

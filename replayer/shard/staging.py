@@ -8,8 +8,8 @@ before, ``c1`` … the row. That of a table without a key has ``n`` instead: how
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from psycopg.sql import SQL, Composable, Identifier, Literal
 
@@ -17,6 +17,7 @@ from pgrepl.decoding.changes import NULL, Key, Layout, Run
 from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, RowState
+from pgrepl.replayer.shard.packing import PACK, pack_rows, packed_columns, read_types
 
 __all__ = [
     "StagingTable",
@@ -39,6 +40,8 @@ class StagingTable:
     groups: tuple[tuple[str, ...], ...] = ()
     #: The rows of each kind and group; "D" has no group.
     counts: dict[tuple[str, int], int]
+    #: Columns that had no room: their places in the pack, and their types.
+    packed: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
     @property
     def identifier(self) -> Identifier:
@@ -80,6 +83,8 @@ def _stage_keyed(
 ) -> StagingTable:
     writer = _KeyedWriter(shape, net)
     rows = writer.rows()
+    packed = packed_columns(shape, net.key, len(net.key) + 2)
+    kept = [name for name in shape.carried if name not in set(packed)]
     key_columns = [
         SQL("t.{}{} as {}").format(Identifier(name), _cast(shape, name), Identifier(f"o{n}"))
         for n, name in enumerate(net.key)
@@ -90,11 +95,15 @@ def _stage_keyed(
         place,
         [SQL('null::"char" as op'), SQL("null::smallint as grp"), *key_columns],
         shape.carried,
+        packed=packed,
     )
     columns = ["op", "grp"]
     if writer.has_old_keys:
         columns += [f"o{n}" for n in range(len(net.key))]
-    columns += [f"c{n}" for n in range(len(shape.carried))]
+    if packed:
+        rows = list(pack_rows(rows, shape, packed, len(columns)))
+    places = {name: n for n, name in enumerate(shape.carried)}
+    columns += [f"c{places[name]}" for name in kept] + [PACK] * bool(packed)
     _copy(connection, Identifier(*place), columns, rows, encoding)
     return StagingTable(
         shape=shape,
@@ -102,6 +111,7 @@ def _stage_keyed(
         key=net.key,
         groups=tuple(writer.groups),
         counts=writer.counts,
+        packed=read_types(connection, shape, packed),
     )
 
 
@@ -203,12 +213,17 @@ def _create(
     place: tuple[str, str],
     heads: Sequence[Composable],
     columns: Sequence[str],
+    *,
+    packed: Collection[str] = (),
 ) -> None:
     """Make a stage whose columns have the types and collations of the table's."""
     selected = [
         SQL("t.{}{} as {}").format(Identifier(name), _cast(shape, name), Identifier(f"c{n}"))
         for n, name in enumerate(columns)
+        if name not in packed
     ]
+    if packed:
+        selected.append(SQL("null::text[] as {}").format(Identifier(PACK)))
     schema, name = place
     is_temporary = schema == "pg_temp"
     connection.execute(

@@ -18,7 +18,7 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import OnConflict, OnError
 from pgrepl.config.naming import shown_name
 from pgrepl.decoding.changes import TableChanges
-from pgrepl.errors import DdlError, PgreplError
+from pgrepl.errors import DdlError, PgreplError, SpoolError
 from pgrepl.failpoint import reach
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
@@ -26,7 +26,7 @@ from pgrepl.postgres.sqlstate import is_transient, translate
 from pgrepl.replayer.parking import add_parts, count_conflict, park
 from pgrepl.replayer.session import lend_session
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.apply import TableFailed, stage_changes
+from pgrepl.replayer.shard.apply import TableFailed, stage_changes, unforeseen
 from pgrepl.replayer.shard.chunks import Chunk, read_chunks
 from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.shard.prefetch import one_ahead
@@ -126,6 +126,11 @@ def run_shard(task: ShardTask) -> ShardResult | PgreplError:
             except psycopg.Error as exc:
                 if attempt == task.settings.attempts or not is_transient(exc):
                     return translate(exc, task.target, f"cannot apply {task}")
+            except Exception as exc:  # noqa: BLE001  one source's, and of no table that can be told
+                return SpoolError(
+                    f"cannot apply {task}: {unforeseen(exc)}",
+                    hint="Other sources go on. Please report it with the log of --verbose.",
+                )
     raise AssertionError("there is at least one attempt")
 
 

@@ -6,9 +6,12 @@ import pytest
 
 from pgrepl.ddl_capture import Applier, decide, install
 from pgrepl.errors import DdlStopped
-from tests.support.backlog import control, die_at
+from pgrepl.replayer.serial.transaction import SerialTransaction
+from pgrepl.replayer.session import open_session
+from pgrepl.store.shard_progress import Fenced
+from tests.support.backlog import control, die_at, plan
 from tests.support.copying import structure
-from tests.support.pipeline import IN_PIECES, Pipeline
+from tests.support.pipeline import IN_PIECES, QUICK, Pipeline
 from tests.support.workload import make_tables
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
@@ -37,14 +40,19 @@ def test_ddl_is_applied_once_whenever_the_driver_dies(source, target, place):
     source.execute(
         "begin; update app.accounts set balance = 0 where id < 10;"
         " alter table app.accounts add column club text default 'none';"
-        " update app.accounts set club = 'gold' where id < 20; commit"
+        " update app.accounts set club = 'gold' where id < 20; commit",
+        "alter table app.accounts add column rank integer default 7",
+        "begin; truncate app.history; update app.accounts set rank = 8 where id < 5; commit",
     )
     pipeline.receive()
     die_at(f"replayer.{place}", pipeline.replay)
+    # They follow one another: all of them went together, or none.
+    left = {"before_serial_commit": 3, "after_serial_commit": 0}
+    assert target.value("select count(distinct seq) from replication.raw_messages") == left[place]
     result = pipeline.replay()
     assert result.error is None
     assert_equal(pipeline)
-    assert target.value("select count(*) from replication.ddl_history") == 1
+    assert target.value("select count(*) from replication.ddl_history") == 2
 
 
 def test_table_made_of_a_view_is_there_before_its_rows(source, target):
@@ -83,4 +91,69 @@ def test_ddl_that_cannot_be_applied_stops_its_source_until_it_is_settled(source,
     with control(pipeline) as connection:
         decide(connection, source.name, "retry")
     assert pipeline.replay().error is None
+    assert_equal(pipeline)
+
+
+def test_transactions_that_cannot_be_applied_together_are_applied_one_by_one(source, target):
+    make_tables(source)
+    source.execute("create type app.mood as enum ('good')", "create table app.day (mood app.mood)")
+    pipeline = make_pipeline(source, target)
+    pipeline.copy()
+    source.execute(
+        "alter table app.accounts add column club text",
+        # A value cannot be used in the transaction that adds it.
+        "alter type app.mood add value 'bad'",
+        "begin; truncate app.day; insert into app.day values ('bad'); commit",
+        "alter table app.accounts add column rank integer",
+    )
+    pipeline.receive()
+    result = pipeline.replay()
+    assert result.error is None
+    assert result.batch_count == 4
+    assert_equal(pipeline)
+
+
+def test_ddl_that_stops_among_others_lets_those_before_it_pass(source, target):
+    make_tables(source)
+    pipeline = make_pipeline(source, target)
+    pipeline.copy()
+    target.execute(f"alter table {pipeline.schema('app')}.accounts add column club integer")
+    source.execute(
+        "alter table app.history add column rank integer",
+        "alter table app.accounts add column club text",
+        "alter table app.history add column late integer",
+    )
+    pipeline.receive()
+    result = pipeline.replay()
+    assert isinstance(result.error, DdlStopped)
+    waiting = target.rows("select tag from replication.ddl_pending")
+    done = target.rows("select remapped from replication.ddl_history")
+    assert len(waiting) == len(done) == 1
+    assert "rank" in done[0][0]
+    assert target.value("select count(distinct seq) from replication.raw_messages") == 2
+
+
+def test_transactions_together_that_come_too_late_change_nothing(source, target):
+    make_tables(source)
+    pipeline = make_pipeline(source, target)
+    pipeline.copy()
+    source.execute(
+        "alter table app.accounts add column club text",
+        "truncate app.history",
+        "truncate app.history",
+    )
+    pipeline.receive()
+    work, _ = plan(pipeline)
+    assert (work.batch.kind, work.batch.from_seq, work.batch.to_seq) == ("serial", 0, 3)
+    assert pipeline.replay().error is None
+    with pytest.raises(Fenced), open_session(pipeline.config.target.endpoint, QUICK) as connection:
+        SerialTransaction(
+            connection,
+            work.source,
+            work.batch,
+            on_error="park",
+            on_conflict="error",
+            ddl=Applier(pipeline.config),
+            settings=QUICK,
+        ).run()
     assert_equal(pipeline)

@@ -36,6 +36,64 @@ def conflicts(backlog):
     )
 
 
+@pytest.mark.usefixtures("one_spark_session")
+@pytest.mark.parametrize("consistency", ["shard", "batch"])
+def test_replica_identity_that_changes_without_capture_harms_no_other(source, target, consistency):
+    source.execute(
+        "create table t (id int primary key, code int not null unique, v text)",
+        "insert into t select g, g + 100, 'x' from generate_series(1, 9) g",
+        "create table u (id int primary key, v text); insert into u values (1, 'x')",
+    )
+    pipeline = Pipeline(source, target, {"consistency": consistency})
+    pipeline.copy()
+    source.execute(
+        "update t set v = 'a' where id < 3",
+        "alter table t replica identity using index t_code_key",
+        "update t set v = 'b' where id in (2, 4); delete from t where id = 5",
+        "update t set id = 50, code = 500 where id = 6",
+        "alter table t replica identity full",
+        "update t set v = 'c' where id in (2, 7); insert into t values (10, 110, 'n')",
+        "alter table t replica identity default",
+        "update t set v = 'd', id = 80 where id = 8; update u set v = 'y'",
+    )
+    pipeline.receive()
+    result = pipeline.replay()
+    assert result.error is None
+    if consistency == "shard":
+        assert (result.parked, pipeline.differences()) == ([], [])
+    else:
+        # One stage has one key.
+        assert (result.parked, pipeline.differences()) == ([("public", "t")], ["t"])
+        ((_, reason),) = pipeline.parked()
+        assert "replica identity changed" in reason
+
+
+def test_exception_of_any_class_is_that_tables(backlog, monkeypatch):
+    def fold(*_arguments):
+        raise KeyError("s3cret")
+
+    monkeypatch.setattr("pgrepl.replayer.shard.fold._fold_keyed", fold)
+    _, tasks = plan(backlog)
+    results = list(map(run_shard, tasks))
+    assert {type(result) for result in results} == {ShardResult}
+    parked = dict(backlog.parked())
+    assert parked
+    assert all("KeyError at test_replay_faults.py" in reason for reason in parked.values())
+    assert "s3cret" not in str(parked)
+
+
+def test_exception_outside_of_tables_is_that_sources(backlog, monkeypatch):
+    def read_chunks(*_arguments, **_options):
+        raise KeyError("s3cret")
+
+    monkeypatch.setattr("pgrepl.replayer.shard.task.read_chunks", read_chunks)
+    _, tasks = plan(backlog)
+    error = run_shard(tasks[0])
+    assert isinstance(error, SpoolError)
+    assert "KeyError" in error.message
+    assert "s3cret" not in error.message
+
+
 def test_table_that_somebody_locks_is_named_and_applied_later(backlog):
     with backlog.target.connect() as blocker:
         blocker.execute(f"begin; lock table {backlog.schema()}.b")

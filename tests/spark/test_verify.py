@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from pgrepl.cli.main import app
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import TargetError, UsageError
+from pgrepl.postgres.advisory_locks import copy_lock, take_lock
 from pgrepl.verify import plan
 from tests.support.copying import SQL, copy
 from tests.support.database import Database
@@ -373,7 +374,7 @@ def test_sequence_behind_is_told_and_is_no_difference(source, target):
     assert not report.has_differences
 
 
-def test_table_that_is_being_copied_is_left_out_and_a_parked_one_is_named(source, target):
+def test_only_a_table_that_somebody_copies_may_go_uncompared(source, target):
     make_tables(source)
     copy(target, source)
     set_applied(target, source)
@@ -384,11 +385,49 @@ def test_table_that_is_being_copied_is_left_out_and_a_parked_one_is_named(source
         f"delete from {source.name}_app.history",
         f"delete from {source.name}_app.accounts where id = 77",
     )
-    report = verify(target, source)
+    with target.connect() as copier:
+        take_lock(copier, copy_lock(source.name))
+        report = verify(target, source)
     notes = {table.name: table.note for table in report.tables if table.note}
-    assert "being copied" in notes["app.history"]
+    assert "copy is not finished" in notes["app.history"]
     assert "parked: unique_violation" in notes["app.accounts"]
     assert found(report) == {("app.accounts", "missing", ("77",))}
+    assert report.uncompared == []
+    assert verify(target, source).uncompared == ["app.history"]
+
+
+def test_table_that_waits_for_its_copy_fails_the_program(source, target, tmp_path):
+    make_tables(source)
+    copy(target, source)
+    set_applied(target, source)
+    target.execute(
+        "update replication.source_table set state = 'pending', resync_reason = 'by DDL'"
+        " where table_name = 'history'"
+    )
+    config = write_config(tmp_path / "pgrepl.toml", target.dsn(), {source.name: source.dsn()})
+    done = run("verify", source.name, "--config", config)
+    assert done.exit_code == 60, done.stderr
+    assert "note: app.history: not compared: it waits for its copy: by DDL" in done.stdout
+    assert "1 tables not compared" in done.stdout
+    assert "could not be compared: app.history" in done.stderr
+
+
+def test_differences_are_certain_without_services_where_nothing_waits(source, target):
+    make_tables(source)
+    copy(target, source)
+    there = f"{source.name}_app"
+    target.execute(f"update {there}.accounts set note = 'other' where id = 77")
+    # WAL that holds nothing for the target.
+    source.execute("select pg_logical_emit_message(false, 'x', 'y')", "vacuum pg_catalog.pg_class")
+    report = verify(target, source, patience_s=0.1)
+    assert (found(report), report.error) == ({("app.accounts", "changed", ("77",))}, None)
+    # Of a table with changes in the slot nothing is certain, of the others it is.
+    source.execute("delete from app.history where id = 5")
+    report = verify(target, source, patience_s=0.1)
+    assert found(report) == {("app.accounts", "changed", ("77",))}
+    assert isinstance(report.error, TargetError)
+    (history,) = (table for table in report.tables if table.name == "app.history")
+    assert (history.unsettled_count, history.unsettled_piece_count) == (1, 0)
 
 
 def test_sample_compares_a_share_of_each_table(source, target, monkeypatch):

@@ -55,7 +55,7 @@ class Database:
             if connection.execute("select from pg_replication_origin limit 1").fetchall():
                 self._drop_origins()
             connection.execute(
-                "select pg_terminate_backend(active_pid) from pg_replication_slots"
+                "select pg_terminate_backend(active_pid, 10000) from pg_replication_slots"
                 " where database = %s and active",
                 (self.name,),
             )

@@ -98,6 +98,11 @@ OTHERS = [
         before="create type pair as (x int, y text)",
     ),
     Case(
+        "create a range type with a collation",
+        'create type span as range (subtype = text, collation = "C"); alter table t add r span',
+    ),
+    Case("let an identity's sequence be unlogged", "alter sequence other_id_seq set unlogged"),
+    Case(
         "create a range type",
         "create type span as range (subtype = int4); alter table t add r span default '[1,5)'",
     ),

@@ -21,8 +21,14 @@ from tests.support.replaying import checksums
 #: Each transaction is a segment of its own, each change a row of it.
 IN_PIECES = ReceiverSettings(segment_bytes=1)
 
-#: Tests do not wait for backoffs, and the session of all tests is there for the smallest batch.
-QUICK = ReplaySettings(backoff_s=0.01, backoff_limit_s=0.05, lock_timeout_s=0.3, driver_changes=0)
+#: Tests do not wait for backoffs, and their few changes go the way that many go.
+QUICK = ReplaySettings(
+    backoff_s=0.01,
+    backoff_limit_s=0.05,
+    lock_timeout_s=0.3,
+    driver_changes=0,
+    one_task_changes=0,
+)
 
 
 class NoDdl(Applier):

@@ -9,13 +9,21 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.support.fork_server import fork_server
+
 COMMAND = (str(Path(sys.executable).with_name("pgrepl")),)
 
 
 def run_pgrepl(
     *arguments: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """Run it to its end.
+
+    With an environment of its own it is started from nothing: modules may look into that early.
+    """
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+    if not env and cwd is None:
+        return fork_server().run([*COMMAND, *map(str, arguments)], kept)
     return subprocess.run(
         [*COMMAND, *arguments],
         capture_output=True,

@@ -14,9 +14,11 @@ from typing import Any, Self
 import psycopg
 
 from pgrepl.config.dsn import Side
+from pgrepl.config.file import load_config
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.encodings import python_codec
+from pgrepl.publications.make import make_publications
 from pgrepl.store.migrations import migrate
 from tests.support.database import Database
 from tests.support.program import COMMAND, run_pgrepl
@@ -56,10 +58,14 @@ class Streaming:
         """Do what basebackup does, without the copy."""
         self.write_config()
         endpoint = self.source.endpoint(Side.SOURCE)
+        plugin = self.settings.get("plugin", "wal2json")
+        if plugin == "pgoutput":
+            with connect(endpoint, "test") as connection:
+                make_publications(connection, load_config(self.config).source(self.name))
         with connect(endpoint, "test", is_replication=True) as connection:
             ((system, timeline, _, _),) = connection.execute("IDENTIFY_SYSTEM").fetchall()
             command = (
-                f"CREATE_REPLICATION_SLOT \"{self.slot}\" LOGICAL wal2json (SNAPSHOT 'nothing')"
+                f"CREATE_REPLICATION_SLOT \"{self.slot}\" LOGICAL {plugin} (SNAPSHOT 'nothing')"
             )
             ((_, point, _, _),) = connection.execute(command.encode()).fetchall()
         target = self.target.endpoint(Side.TARGET)

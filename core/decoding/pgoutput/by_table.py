@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from pgrepl.decoding.changes import unreadable
 from pgrepl.decoding.payload import LookUp, TableName
 from pgrepl.decoding.pgoutput.framing import unpack
-from pgrepl.decoding.pgoutput.grammar import BEGIN, OID, RELATION, Relation, read_begin
+from pgrepl.decoding.pgoutput.grammar import BEGIN, OID, RELATION, Relation, read_position
 from pgrepl.decoding.pgoutput.table_changes import TupleChanges
 from pgrepl.store.copy_start import CopyStart
 
 __all__ = ["TuplesByTable"]
 
 _ACTIONS = (b"I", b"U", b"D")
+#: What is no change.
+_HEADS = (BEGIN, RELATION)
 
 
 @dataclass(slots=True)
@@ -44,27 +46,42 @@ class TuplesByTable:
 
         """
         messages = unpack(payload)
+        changes = [message for message in messages if message[0] not in _HEADS]
+        if len(changes) != change_count:
+            raise unreadable(f"a row should have {change_count} changes, it has {len(changes)}")
+        relations = [message for message in messages if message[0] == RELATION]
+        is_single = len(relations) == 1 and relations[0] in messages[:2]
+        if not (is_single and self._take_alike(relations[0], changes)):
+            self._take_mixed(messages)
+
+    def _take_alike(self, described: bytes, changes: Sequence[bytes]) -> bool:
+        """Take changes that are all of the table described before them, if they are."""
+        oid = described[OID]
+        if {change[OID] for change in changes} != {oid}:
+            return False
+        relation = self.read_relation(described)
+        table = self.look_up(relation.name)
+        if not table.is_applied or table.start is not None:
+            return False
+        self.changes_of(relation.name).take_messages(relation, changes)
+        return True
+
+    def _take_mixed(self, messages: Sequence[bytes]) -> None:
+        """Give each change to its table."""
         grouping = _Grouping(self)
         # What to do with the changes of a table, by what they are and its oid.
         takes: dict[bytes, Callable[[bytes], object]] = {}
-        head_count = 0
         for message in messages:
             take = takes.get(message[:5])
             if take is not None:
                 take(message)
             elif message[0] == BEGIN:
                 grouping.begin = message
-                head_count += 1
             elif message[0] == RELATION:
                 take = grouping.take_relation(message)
                 takes.update({action + message[OID]: take for action in _ACTIONS})
-                head_count += 1
             else:
                 raise unreadable("a change is of a table that is not described")
-        if len(messages) - head_count != change_count:
-            raise unreadable(
-                f"a row should have {change_count} changes, it has {len(messages) - head_count}"
-            )
         grouping.finish()
 
     def ignore(self, name: TableName) -> None:
@@ -125,8 +142,7 @@ class _Grouping:
             nonlocal known_begin, answer
             if self.begin != known_begin:
                 known_begin = self.begin
-                begin = read_begin(known_begin)
-                answer = contains(begin.xid, begin.commit_lsn)
+                answer = contains(*read_position(known_begin))
             return answer
 
         return is_contained

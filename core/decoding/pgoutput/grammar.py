@@ -36,6 +36,7 @@ __all__ = [
     "oid_of",
     "old_tuple_at",
     "read_begin",
+    "read_position",
     "read_relation",
     "read_truncate",
     "read_tuple",
@@ -94,11 +95,22 @@ class Relation:
         return self.schema, self.table
 
 
-def read_begin(message: bytes) -> Begin:
-    """Read a begin message."""
+def read_position(begin: bytes) -> tuple[int, int]:
+    """Return only xid and commit LSN of a begin message."""
+    xid, _, commit_lsn = _read_begin(begin)
+    return xid, commit_lsn
+
+
+def _read_begin(message: bytes) -> tuple[int, int, int]:
     if len(message) != BEGIN_BYTES or message[0] != BEGIN:
         raise unreadable("a transaction's begin cannot be read")
     _, commit_lsn, at, xid = _BEGIN.unpack(message)
+    return xid, at, commit_lsn
+
+
+def read_begin(message: bytes) -> Begin:
+    """Read a begin message."""
+    xid, at, commit_lsn = _read_begin(message)
     commit_at = _EPOCH + timedelta(microseconds=at)
     return Begin(xid, commit_at.isoformat(" ").removesuffix(":00"), commit_lsn)
 

@@ -1,13 +1,11 @@
-r"""The changes of one table, read from messages and kept in order.
-
-Nearly all rows have short texts and few nulls, and those are cut at ``t\0\0\0``: a text has no zero
-byte, so that this is how a column of less than 256 bytes begins, and nothing else is.
-"""
+"""The changes of one table, read from messages and kept in order."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from operator import itemgetter
 
 from pgrepl.decoding.changes import (
@@ -19,6 +17,7 @@ from pgrepl.decoding.changes import (
     TableChanges,
     unreadable,
 )
+from pgrepl.decoding.pgoutput.columns import HEAD_BYTES, NULL_KIND, SHORT, escape, read_columns
 from pgrepl.decoding.pgoutput.grammar import (
     DELETE,
     INSERT,
@@ -36,10 +35,15 @@ from pgrepl.decoding.shape import Shape
 
 __all__ = ["TupleChanges"]
 
-_SHORT = b"t\0\0\0"
-#: What stands before the first column of a change that has the new row alone.
-_HEAD_BYTES = TUPLE_AT + 2
-_NULL_KIND = b"n"
+#: Where it pays to read changes column by column.
+_MANY_MESSAGES = 32
+_FEW_COLUMNS = 16
+#: What COPY's text format escapes; nulls have the backslash too.
+_SPECIAL = re.compile(rb"[\\\n\t\r]")
+_CONTROL = re.compile(rb"[\n\t\r]")
+#: Where the size of a first column of less than 256 bytes stands in such a change, and the column.
+_SIZE_AT = HEAD_BYTES + len(SHORT)
+_KEY_AT = _SIZE_AT + 1
 
 
 class TupleLayout(Layout):
@@ -103,6 +107,13 @@ class _Reader:
     def read(self, messages: Sequence[bytes]) -> list[Run]:
         """Return the changes, those one after the other that have one layout together."""
         full, size = self._full, self._size
+        if self._relation.identity == self._relation.columns[:1]:
+            messages = _without_outdated(messages)
+        columns = None
+        if len(messages) >= _MANY_MESSAGES and size <= _FEW_COLUMNS:
+            columns = read_columns(messages, size)
+        if columns is not None:
+            return [Run(full, self._changes(messages[0][:1], columns))]
         # The action stands before the columns.
         new_places = [place + 1 for place in full.new_places]
         is_whole = new_places == list(range(1, size + 1))
@@ -125,6 +136,14 @@ class _Reader:
         if changes:
             runs.append(Run(current, changes))
         return runs
+
+    def _changes(self, action: bytes, columns: Sequence[Sequence[bytes]]) -> list[Change]:
+        """Return inserts, or updates that leave the key alone, from their columns."""
+        places = [*self._full.new_places]
+        if action == b"U":
+            places += self._full.old_places
+        actions = repeat(action, len(columns[0]))
+        return list(zip(actions, *(columns[place] for place in places), strict=True))
 
     def _read_one(self, message: bytes) -> tuple[TupleLayout, Change]:
         """Read any change."""
@@ -161,14 +180,36 @@ class _Reader:
         return values, end
 
 
+def _without_outdated(messages: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the last update of each row, when all are updates that leave the key alone.
+
+    The key is the first column. Those before need not even be read, as the last one has the whole
+    row; an update that skips unchanged values does not.
+    """
+    # All that stands before the key, but for the oid, which is the same.
+    if {message[:1] + message[WHICH_AT:_SIZE_AT] for message in messages} != {
+        b"UN" + messages[0][TUPLE_AT:HEAD_BYTES] + SHORT
+    }:
+        return messages
+    keys = [message[_KEY_AT : _KEY_AT + message[_SIZE_AT]] for message in messages]
+    latest = dict(zip(keys, messages, strict=True))
+    if len(latest) == len(messages) or not all(map(_is_whole, latest.values())):
+        return messages
+    return list(latest.values())
+
+
+def _is_whole(update: bytes) -> bool:
+    return b"u" not in update or UNCHANGED not in read_tuple(update, TUPLE_AT)[0]
+
+
 def _cut(message: bytes, size: int) -> list[bytes] | None:
     """Return action and columns of a change that has short texts and nulls alone, no old row."""
-    pieces = message.split(_SHORT)
+    pieces = message.split(SHORT)
     head = pieces[0]
     # The oid might be cut too.
-    if len(head) < _HEAD_BYTES or head[WHICH_AT] != NEW:
+    if len(head) < HEAD_BYTES or head[WHICH_AT] != NEW:
         return None
-    if len(pieces) == size + 1 and len(head) == _HEAD_BYTES:
+    if len(pieces) == size + 1 and len(head) == HEAD_BYTES:
         values = [piece[1:] for piece in pieces]
     else:
         found = _cut_with_nulls(pieces, size)
@@ -177,7 +218,9 @@ def _cut(message: bytes, size: int) -> list[bytes] | None:
         values = found
     values[0] = b""
     text = b"".join(values)
-    if b"\\" in text or b"\n" in text or b"\t" in text or b"\r" in text:
+    if _SPECIAL.search(text) and (
+        _CONTROL.search(text) or text.count(b"\\") != size + 1 - len(pieces)
+    ):
         values = [value if value is NULL else escape(value) for value in values]
     values[0] = message[:1]
     return values
@@ -186,17 +229,17 @@ def _cut(message: bytes, size: int) -> list[bytes] | None:
 def _cut_with_nulls(pieces: Sequence[bytes], size: int) -> list[bytes] | None:
     """Return columns some of which are nulls, after a place for the action."""
     values: list[bytes] = [b""]
-    rest = pieces[0][_HEAD_BYTES:]
+    rest = pieces[0][HEAD_BYTES:]
     for piece in pieces[1:]:
         if rest:
-            if rest.strip(_NULL_KIND):
+            if rest.strip(NULL_KIND):
                 return None
             values += [NULL] * len(rest)
         end = piece[0] + 1
         values.append(piece[1:end])
         rest = piece[end:]
     if rest:
-        if rest.strip(_NULL_KIND):
+        if rest.strip(NULL_KIND):
             return None
         values += [NULL] * len(rest)
     return values if len(values) == size + 1 else None
@@ -205,14 +248,3 @@ def _cut_with_nulls(pieces: Sequence[bytes], size: int) -> list[bytes] | None:
 def _copy_value(value: bytes | None) -> bytes:
     """Return a value as COPY takes it."""
     return NULL if value is None else escape(value)
-
-
-def escape(text: bytes) -> bytes:
-    """Return a text as COPY takes it."""
-    if b"\\" in text:
-        text = text.replace(b"\\", b"\\\\")
-    if b"\n" in text:
-        text = text.replace(b"\n", b"\\n")
-    if b"\t" in text:
-        text = text.replace(b"\t", b"\\t")
-    return text.replace(b"\r", b"\\r") if b"\r" in text else text

@@ -7,6 +7,7 @@ select pg_encoding_to_char(d.encoding)                       as encoding,
        s.plugin                                              as slot_plugin,
        s.database::text                                      as slot_dbname,
        s.confirmed_flush_lsn,
+       s.restart_lsn,
        s.wal_status
   from pg_database d
   left join pg_replication_slots s on s.slot_name = %(slot)s

@@ -30,6 +30,12 @@ def applying_role(target_cluster: Cluster) -> Iterator[str]:
 
 
 @pytest.fixture
+def target(bare_target: Database) -> Database:
+    """Return a target where the role makes all there is itself."""
+    return bare_target
+
+
+@pytest.fixture
 def confined(
     source: Database, target: Database, applying_role
 ) -> Iterator[Callable[..., Following]]:

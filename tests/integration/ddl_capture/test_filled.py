@@ -100,7 +100,7 @@ def test_statement_in_the_history_is_the_one_that_ran(following):
     ((original, remapped),) = following.target.rows(
         "select original, remapped from replication.ddl_history where tag = 'CREATE TABLE AS'"
     )
-    assert original == "CREATE TABLE app.n AS SELECT id, m FROM app.seen"
+    assert original == "create table app.n as select id, m from app.seen"
     assert remapped == "CREATE TABLE tgt_app.n (id int, m tgt_app.mood)"
 
 

@@ -11,6 +11,9 @@ def table(name: str) -> str:
     return TABLE.replace("{}", name)
 
 
+PARTITION = "alter table app.p attach partition app.tmp_1 for values from (0) to (10)"
+
+
 def ready(following) -> set[str]:
     rows = following.target.rows(
         "select schema_name || '.' || table_name from replication.source_table"
@@ -120,6 +123,37 @@ def test_table_that_becomes_a_partition_is_made_and_marked(follow):
     )
     assert following.target.rows("select id from tgt_app.staging") == [(2,)]
     assert set(following.resyncs()) == {"staging"}
+
+
+@pytest.mark.parametrize(
+    ("leave", "come_back"),
+    [
+        ("alter table app.a rename to tmp_a", "alter table app.tmp_a rename to a"),
+        ("alter table app.p detach partition app.tmp_1", PARTITION),
+    ],
+    ids=["rename", "detach"],
+)
+def test_table_that_leaves_the_patterns_and_comes_back_is_copied_again(follow, leave, come_back):
+    following = follow(exclude=["app.tmp*"])
+    following.run(
+        "create schema app",
+        "create table app.a (id int primary key, v text)",
+        "create table app.p (id int primary key, v text) partition by range (id)",
+        "create table app.tmp_1 partition of app.p for values from (0) to (10)",
+        "insert into app.a values (1, 'x'); insert into app.p values (1, 'x')",
+        leave,
+    )
+    name = following.source.value(
+        "select oid::regclass from pg_class where relname in ('tmp_a', 'tmp_1')"
+        " and not relispartition"
+    )
+    following.run(f"update {name} set v = 'y'", come_back, "update app.a set v = 'z'")
+    assert following.pending() == []
+    left = {"app.tmp_a": "a", "app.tmp_1": "tmp_1"}[name]
+    assert left in following.resyncs()
+    assert f"app.{left}" not in ready(following)
+    due = following.target.rows("select table_name::text from replication.resync_due")
+    assert (left,) in due
 
 
 def test_table_renamed_into_the_patterns_is_made_and_marked(follow):
@@ -284,7 +318,7 @@ def test_new_table_without_a_replica_identity_is_noted(follow):
     notes = following.target.rows(
         "select original, reason from replication.ddl_history where reason ~ 'replica identity'"
     )
-    assert [original for original, _ in notes] == ["CREATE TABLE app.a (id int)"]
+    assert [original for original, _ in notes] == ["create table app.a (id int)"]
 
 
 def test_unlogged_table_is_left_out_until_it_is_logged(follow):

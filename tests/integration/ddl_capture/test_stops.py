@@ -44,14 +44,14 @@ def test_stop_names_the_statement_and_applies_nothing_of_its_transaction(stopped
     assert "already exists" in stopped.error.message
     assert stopped.target.value("select count(*) from tgt_app.a") == 1
     ((original, remapped, decision),) = stopped.pending("original, remapped, decision")
-    assert original == "ALTER TABLE app.a ADD COLUMN w int"
-    assert remapped == "ALTER TABLE tgt_app.a ADD COLUMN w int"
+    assert original == "alter table app.a add w int"
+    assert remapped == 'alter table "tgt_app".a add w int'
     assert decision is None
 
 
 def test_pending_shows_what_waits_and_exits_50(stopped):
     done = pgrepl(stopped, "pending", code=50)
-    assert "ALTER TABLE tgt_app.a ADD COLUMN w int" in done.stdout
+    assert 'alter table "tgt_app".a add w int' in done.stdout
     assert "already exists" in done.stdout
     (item,) = json.loads(pgrepl(stopped, "pending", "shop", "--json", code=50).stdout)
     assert (item["source"], item["tag"]) == ("shop", "ALTER TABLE")

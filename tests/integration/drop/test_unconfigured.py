@@ -42,7 +42,7 @@ def test_status_shows_its_slot_and_how_to_drop_it(config, source, target):
     _, found = pgrepl(config, "status", "another", code=30)
     assert [shown["name"] for shown in found["sources"]] == ["another"]
     done, _ = pgrepl(config, "status", "nobody", code=2)
-    assert 'there is no source "nobody"' in done.stderr
+    assert 'there is no source "nobody"' in json.loads(done.stderr)["error"]
     assert target.value("select count(*) from replication.source") == 1
 
 

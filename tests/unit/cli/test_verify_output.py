@@ -26,6 +26,8 @@ def report():
         name="app.t",
         target_name="shop_app.t",
         source_rows=7000,
+        piece_count=2,
+        compared_count=2,
         differences=[
             RowDifference(
                 kind="changed",
@@ -41,6 +43,9 @@ def report():
     keyless = TableReport(
         name="app.heap",
         target_name="shop_app.heap",
+        piece_count=1,
+        compared_count=1,
+        unsettled_piece_count=1,
         differences=[RowDifference(kind="extra", key={}, count=3)],
         unsettled_count=2,
         note="has no key: compared as a whole",
@@ -68,6 +73,7 @@ def test_people_see_a_line_for_each_finding(report, capsys):
     assert "note: app.heap: has no key: compared as a whole" in lines
     assert "extra: app.heap () 3 times" in lines
     assert "not settled: app.heap: 2 rows" in lines
+    assert "not settled: app.heap: 1 of 1 pieces: too much changed each time" in lines
     assert lines[-1].endswith(
         "at least 62 rows differ, 1 differences of structure, 2 rows not settled"
     )

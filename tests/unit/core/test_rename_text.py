@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.syntax.parse import SqlSyntaxError, StatementTexts, parse, to_sql
+from pgrepl.syntax.parse import SqlSyntaxError, StatementTexts, parse, to_sql, walk
 from pgrepl.syntax.remap import SchemaMap, remap
 
 NAMES = SchemaMap(
@@ -15,7 +15,7 @@ NAMES = SchemaMap(
 
 def renamed(sql: str) -> str:
     (statement,) = parse(sql)
-    return remap(statement, NAMES, StatementTexts(sql)).sql
+    return remap(statement, NAMES, sql).sql
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,41 @@ def test_what_cannot_be_proven_is_printed(sql):
     assert renamed(sql) == remap(statement, NAMES).sql
 
 
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("alter table t add t int", 'alter table "db_shop"."t" add t int'),
+        ("comment on table T is 't'", """comment on table "db_shop"."t" is 't'"""),
+        (
+            'create type t as range (subtype = text, collation = "C")',
+            'create type "db_shop"."t" as range (subtype = text, collation = "C")',
+        ),
+        (
+            "create index concurrently i on t using gin (a shop.ops)",
+            'create index concurrently i on "db_shop"."t" using gin (a "db_shop".ops)',
+        ),
+    ],
+)
+def test_name_without_a_schema_gets_one(sql, expected):
+    (statement,) = parse(sql)
+    for part in walk(statement):
+        if part.DESCRIPTOR.name == "RangeVar":
+            part.schemaname = "shop"
+    if statement.HasField("create_range_stmt"):
+        statement.create_range_stmt.type_name.insert(0, parse_name("shop"))
+    if statement.HasField("comment_stmt"):
+        statement.comment_stmt.object.list.items.insert(0, parse_name("shop"))
+    assert remap(statement, NAMES, sql).sql == expected
+
+
+def parse_name(name):
+    return parse(f"create type {name} as range (subtype = text)")[0].create_range_stmt.type_name[0]
+
+
 def test_statement_that_was_changed_is_printed():
     script = "/* one */ DROP TABLE shop.t; DROP TABLE shop.u"
     texts = StatementTexts(script)
     first, second = parse(script)
     second.drop_stmt.missing_ok = True
-    assert remap(first, NAMES, texts).sql == 'DROP TABLE "db_shop".t'
-    assert remap(second, NAMES, texts).sql == "DROP TABLE IF EXISTS db_shop.u"
+    assert remap(first, NAMES, texts.find(first)).sql == 'DROP TABLE "db_shop".t'
+    assert remap(second, NAMES, texts.find(second)).sql == "DROP TABLE IF EXISTS db_shop.u"

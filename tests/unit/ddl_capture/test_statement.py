@@ -29,7 +29,7 @@ def event(tag: str, query: str = "", **fields) -> CapturedEvent:
 
 
 def found(*arguments, **fields) -> str:
-    return to_sql(find_statement(event(*arguments, **fields)))
+    return to_sql(find_statement(event(*arguments, **fields)).tree)
 
 
 TWO = "insert into t values (1); create table a (); select 1; create table b ();"

@@ -11,6 +11,7 @@ from pgrepl.decoding.pgoutput import PgoutputPayload, PgoutputStream
 from pgrepl.decoding.pgoutput.framing import pack, pack_pieces, unpack
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.errors import SpoolError
+from pgrepl.lsn import Lsn
 from pgrepl.store.copy_start import CopyStart
 from tests.support.tuples import UNCHANGED, begin, change, commit, relation, truncate
 
@@ -145,7 +146,7 @@ def test_column_that_the_target_has_not_is_the_problem_of_its_table():
 
 
 def test_transactions_that_the_copy_contains_are_skipped():
-    start = CopyStart(100, None)
+    start = CopyStart(Lsn(100), None)
     grouped = group(
         begin(50),
         DESCRIBED,

@@ -73,6 +73,19 @@ def test_limits_end_a_batch_but_one_segment_always_goes(limits, end):
     assert batch.to_seq == end
 
 
+def test_serial_segments_that_follow_one_another_go_together_up_to_their_limits():
+    run = [segment(n, kind="serial", change_count=n) for n in range(1, 5)] + [segment(5)]
+    for limits, end in (
+        (Limits(seconds=1, changes=1, serial_segments=9, serial_changes=99), 4),
+        (Limits(seconds=1, changes=1, serial_segments=3, serial_changes=99), 3),
+        (Limits(seconds=1, changes=1, serial_segments=9, serial_changes=5), 2),
+        (Limits(seconds=1, changes=1, serial_segments=9, serial_changes=0), 1),
+    ):
+        batch = plan_batch(run, 0, limits)
+        assert batch is not None
+        assert (batch.kind, batch.to_seq, batch.is_single) == ("serial", end, end == 1)
+
+
 def test_position_before_the_first_segment_leaves_nothing_to_do():
     assert plan_batch([segment(3)], 2, Limits(seconds=9, changes=9, until=Lsn(300))) is None
 

@@ -15,7 +15,9 @@ from pgrepl.receiver.spool_session import Progress
 from pgrepl.store.sources import SourceRow
 
 ROW = SourceRow(1, "shop", "slot", "db", 77, 1, "streaming", Lsn(0x100))
-FACTS = SourceFacts("UTF8", False, Lsn(0x900), 60, "wal2json", "db", Lsn(0x100), "reserved")
+FACTS = SourceFacts(
+    "UTF8", False, Lsn(0x900), 60, "wal2json", "db", Lsn(0x100), Lsn(0x80), "reserved"
+)
 GOOD: dict[str, Any] = {
     "row": ROW,
     "origin": Lsn(0x200),

@@ -1,0 +1,242 @@
+"""A backlog is pulled through SQL, the rest is streamed, and nobody can tell from the spool."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from pgrepl.decoding.pgoutput.framing import unpack
+from pgrepl.errors import SourceError
+from pgrepl.lsn import Lsn
+from pgrepl.receiver.postgres import pull_loop
+from tests.support.counting import assert_exactly_once, await_more, load
+from tests.support.pulling import die_pulling, make_receiver, pull_once, pulling
+from tests.support.waiting import wait_until
+
+ACTIVE = "select active from pg_replication_slots where slot_name = '{}'"
+MARKED = "select table_name from replication.source_table where resync_reason is not null"
+
+
+def insert(streaming, first, last):
+    """Insert each number in a transaction of its own."""
+    streaming.source.execute(
+        f"do $$ begin for n in {first}..{last} loop"
+        " insert into t values (n); commit; end loop; end $$"
+    )
+
+
+def count(caplog, message):
+    return sum(record.message == message for record in caplog.records)
+
+
+def changes(streaming):
+    """Return the messages of all changes in the spool, each bucket's in order."""
+    rows = streaming.target.rows(
+        "select format, payload from replication.raw_messages order by bucket, seq, part"
+    )
+    found = [
+        message
+        for format_name, payload in rows
+        for message in (unpack(payload) if format_name == "pgoutput" else payload.split(b"\n"))
+    ]
+    return [message for message in found if not message.startswith((b"B", b"R", b'{"action":"B"'))]
+
+
+@pytest.fixture(autouse=True)
+def _info(caplog):
+    caplog.set_level("INFO", "pgrepl")
+
+
+def test_backlog_is_pulled_in_chunks_and_each_change_arrives_once_in_order(streaming, caplog):
+    insert(streaming, 1, 500)
+    result = pull_once(streaming)
+    assert streaming.values("t") == [str(n) for n in range(1, 501)]
+    assert result.transaction_count == 500
+    assert streaming.slot_lsn() == streaming.origin_lsn()
+    assert (count(caplog, "pulling"), count(caplog, "streaming")) == (1, 0)
+
+
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_pulled_spool_is_the_streamed_one(source, stream_from, plugin, caplog):
+    source.execute(
+        "create table t (id bigint primary key, note text)", "create table keyless (id int)"
+    )
+    streaming = stream_from(source, plugin=plugin)
+    insert(streaming, 1, 40)
+    source.execute(
+        "update t set note = 'é' where id < 4; delete from t where id = 9",
+        "truncate keyless, t; insert into t values (1)",
+        "begin; savepoint a; insert into t values (2); rollback to a; commit",
+        "insert into t select g, repeat('x', 1000) from generate_series(10, 6000) g",
+        "select pg_logical_emit_message(true, 'pgrepl', 'x')",
+        "alter table t add more int default 5; insert into t values (7000, 'x', 1)",
+        "insert into keyless values (1)",
+        # wal2json cannot send it and says so; with pgoutput it is refused or not published.
+        *(["update keyless set id = 2"] if plugin == "wal2json" else []),
+        "select pg_logical_emit_message(false, 'pgrepl', 'x')",
+    )
+    slot = streaming.slot
+    start = streaming.target.value("select consistent_point::text from replication.source")
+    source.execute(f"select pg_copy_logical_replication_slot('{slot}', 'kept_{slot}')")
+    streaming.receive_once(code=50 if plugin == "wal2json" else 0)
+    streamed, marked = changes(streaming), streaming.target.rows(MARKED)
+    assert len(streamed) > 6000
+    source.execute(
+        f"select pg_drop_replication_slot('{slot}')",
+        f"select pg_copy_logical_replication_slot('kept_{slot}', '{slot}')",
+        f"select pg_drop_replication_slot('kept_{slot}')",
+    )
+    streaming.target.execute(
+        "truncate replication.raw_messages, replication.table_bucket",
+        "update replication.source_table set resync_reason = null",
+        f"select pg_replication_origin_drop('{slot}')",
+        f"select pg_replication_origin_create('{slot}')",
+        f"select pg_replication_origin_advance('{slot}', '{start}')",
+        f"update replication.receive_progress set received_lsn = '{start}', last_seq = 0",
+    )
+    pull_once(streaming)
+    assert count(caplog, "pulling") == 1
+    assert changes(streaming) == streamed
+    assert streaming.target.rows(MARKED) == marked
+    assert marked == ([("keyless",)] if plugin == "wal2json" else [])
+    assert streaming.target.rows(
+        "select distinct kind, count(distinct seq) from replication.raw_messages"
+        " where kind = 'serial' group by 1"
+    ) == [("serial", 1)]
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "receiver.at_pull",
+        "receiver.after_peek",
+        "receiver.before_commit",
+        "receiver.after_commit_before_feedback",
+        "receiver.before_advance",
+        "receiver.after_advance",
+    ],
+)
+def test_receiver_that_dies_there_loses_and_repeats_nothing(streaming, point):
+    insert(streaming, 1, 200)
+    die_pulling(streaming, point, 1)
+    if point != "receiver.at_pull":
+        die_pulling(streaming, point, 2)
+    assert_exactly_once(streaming)
+
+
+def test_streaming_and_pulling_take_turns_under_load_and_lose_nothing(streaming, caplog):
+    with load(streaming, pause_s=0) as done, pulling(streaming, pull_while_bytes=1 << 40):
+        wait_until(lambda: count(caplog, "pulling") >= 5)
+        await_more(done, 100)
+        assert count(caplog, "streaming") >= 4
+    assert_exactly_once(streaming)
+
+
+@pytest.mark.parametrize("point", ["receiver.before_peek", "receiver.after_advance"])
+def test_slot_that_another_client_reads_between_two_chunks_is_refused(
+    streaming, monkeypatch, point
+):
+    insert(streaming, 1, 200)
+    visits = []
+
+    def interfere(name):
+        visits.append(name)
+        if name == point and visits.count(point) == 2:
+            streaming.source.value(
+                "select count(*) from pg_logical_slot_get_changes("
+                f"'{streaming.slot}', null, 90, 'format-version', '2')"
+            )
+
+    monkeypatch.setattr(pull_loop, "reach", interfere)
+    with pytest.raises(SourceError, match="was consumed up to"):
+        pull_once(streaming)
+    spooled = [int(value) for value in streaming.values("t")]
+    assert spooled == list(range(1, len(spooled) + 1))
+    assert len(spooled) < 200
+
+
+@pytest.mark.parametrize(("plugin", "by"), [("wal2json", "temp_file_limit"), ("pgoutput", "time")])
+def test_transaction_that_is_too_big_to_be_kept_by_the_source_is_streamed(
+    source, stream_from, caplog, plugin, by
+):
+    """As it would be if it were even bigger: the source is not to keep all of it at once."""
+    source.execute("create table t (id bigint primary key, note text)")
+    streaming = stream_from(source, plugin=plugin)
+    insert(streaming, 1, 100)
+    rows = 200_000 if by == "temp_file_limit" else 100_000
+    streaming.source.execute(f"insert into t select generate_series(1001, {1000 + rows})")
+    insert(streaming, 101, 200)
+    limits = {"pull_temp_bytes": 8 << 20} if by == "temp_file_limit" else {"pull_patience_s": 0.1}
+    result = pull_once(streaming, pull_first_rows=100_000, **limits)
+    assert (result.transaction_count, result.change_count) == (201, rows + 200)
+    assert count(caplog, "a chunk is too big to be pulled") >= 1
+    assert count(caplog, "streaming") == 1
+    assert streaming.slot_lsn() == streaming.origin_lsn()
+
+
+def test_stop_ends_a_call_that_decodes(streaming):
+    streaming.source.execute("insert into t select generate_series(1, 400000)")
+    receiver = make_receiver(streaming, pull_patience_s=60)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(receiver.run)
+        wait_until(
+            lambda: streaming.source.value(
+                "select count(*) from pg_stat_activity where query ~ '^copy .*peek' "
+            )
+        )
+        began = time.monotonic()
+        receiver.stop()
+        running.result()
+        assert time.monotonic() - began < 2
+    # The source does not go on with it.
+    wait_until(lambda: streaming.source.value(ACTIVE.format(streaming.slot)) is False, timeout_s=2)
+    assert streaming.lines() == []
+
+
+def test_exact_floats_are_streamed(source, stream_from, caplog):
+    source.execute("create table t (id int primary key, f float8)")
+    streaming = stream_from(source, special_floats="exact")
+    source.execute("insert into t values (1, 'NaN')")
+    pull_once(streaming)
+    assert streaming.values("t", "f") == ["NaN"]
+    assert (count(caplog, "pulling"), count(caplog, "streaming")) == (0, 1)
+
+
+def test_full_spool_is_left_to_streaming_which_waits(source, stream_from, caplog):
+    source.execute("create table t (id bigint primary key, x text)")
+    streaming = stream_from(source, max_spool="64kB")
+    noise = "(select string_agg(md5(random()::text || g), '') from generate_series(1, 4000) g)"
+    for number in range(8):
+        source.execute(f"insert into t select {number}, {noise}")
+    with pulling(streaming, pull_first_rows=6, pull_max_rows=6, spool_check_bytes=1):
+        wait_until(lambda: "receiving pauses" in caplog.text)
+        assert count(caplog, "streaming") == 1
+        assert len(streaming.lines()) < 8
+        end = Lsn.parse(source.value("select pg_current_wal_lsn()::text"))
+
+        def is_received():
+            streaming.target.execute("delete from replication.raw_messages")
+            return streaming.origin_lsn() >= end
+
+        wait_until(is_received)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_server_that_crashes_under_a_pull_is_received_on(
+    side, make_cluster, make_database, stream_from, caplog
+):
+    clusters = {name: make_cluster() for name in ("source", "target")}
+    source, target = (make_database(clusters[name], prefix=name) for name in ("source", "target"))
+    source.execute("create table t (id bigint primary key)")
+    streaming = stream_from(source, into=target)
+    with pulling(streaming, pull_first_rows=3000, pull_max_rows=50_000):
+        with load(streaming) as done:
+            for _ in range(2):
+                await_more(done, 200)
+                clusters[side].restart("immediate")
+            await_more(done, 200)
+        wait_until(lambda: str(done[-1]) in streaming.values("t"))
+        assert "trying again" in caplog.text
+    assert_exactly_once(streaming)
