@@ -68,7 +68,8 @@ def make_schema(
             hand_over(connection, schemas.values(), owner)
         # A partitioned table has no rows of its own to copy, but it is replicated: TRUNCATE of it
         # is in the stream.
-        add_tables(connection, source_id, ((*table.key, table.definition) for table in tables))
+        rows = ((*table.key, table.definition, table.oid) for table in tables)
+        add_tables(connection, source_id, rows)
         add_steps(
             connection,
             source_id,

@@ -156,7 +156,7 @@ def pending(
     *,
     json_output: JsonOption = False,
 ) -> None:
-    """Show the DDL that stopped a source: as it ran, as it would run here, and why not.
+    """Show the DDL that cannot be applied: as it ran, as it would run here, and why not.
 
     Exits 50 when something waits for a decision.
     """
@@ -176,7 +176,7 @@ def pending(
     if waiting:
         names = " ".join(sorted({item.source for item in waiting}))
         raise DdlError(
-            f"sources that stand still before DDL: {names}",
+            f"sources with DDL that waits: {names}",
             hint="Settle it with pgrepl ddl retry, edit or skip.",
         )
 

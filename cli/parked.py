@@ -98,17 +98,17 @@ def retry(
 
     Works while pgrepl replay runs. Exits 50 when it still cannot be applied.
     """
-    from pgrepl.replayer.parked_tables import find_parked, retry_table
+    from pgrepl.ddl_capture import Applier
+    from pgrepl.replayer.parked_tables import find_parked
     from pgrepl.replayer.session import open_session
     from pgrepl.replayer.settings import ReplaySettings
+    from pgrepl.replayer.work_off import retry_table
 
     config = invocation.load_config()
     settings = ReplaySettings()
     with closing(open_session(config.target.endpoint, settings)) as connection:
         parked = find_parked(connection, config.source(source).name, table)
-        count = retry_table(
-            connection, config.target.endpoint, parked, config.replay.on_conflict, settings
-        )
+        count = retry_table(connection, config, parked, Applier(config), settings)
     _report("applied", parked, count, json_output=json_output)
 
 

@@ -99,6 +99,7 @@ def _as_json(result: SourceResult) -> dict[str, object]:
         "change_count": result.change_count,
         "batch_count": result.batch_count,
         "parked": [".".join(name) for name in result.parked],
+        "waiting_ddl": result.waiting_ddl,
         "resync_due": [".".join(name) for name in result.due],
         "error": None if result.error is None else result.error.message,
     }
@@ -118,6 +119,12 @@ def _report(results: Sequence[SourceResult], *, is_done: bool) -> None:
         raise DdlError(
             f"tables are parked: {', '.join(parked)}",
             hint="See why with: pgrepl parked list",
+        )
+    waiting = [result.source for result in results if result.waiting_ddl]
+    if waiting:
+        raise DdlError(
+            f"sources with DDL that waits for a person: {', '.join(waiting)}",
+            hint="See it with: pgrepl ddl pending",
         )
     due = [f"{result.source}: {shown_name(*n)}" for result in results for n in result.due]
     if due:

@@ -23,5 +23,7 @@ class CapturedDdl:
     row: Mapping[str, str | None]
     #: Why the row cannot be trusted to be what was run; None: it can.
     problem: str | None = None
+    #: Parked tables whose changes are being applied around it: DDL on them need not wait.
+    worked_off: frozenset[tuple[str, str]] = frozenset()
     #: Reads all such rows of the transaction, in order, for who must know what follows.
     read_rows: Callable[[], Iterable[Mapping[str, str | None]]] = tuple

@@ -130,7 +130,13 @@ class DdlError(PgreplError):
 
 
 class DdlStopped(DdlError):
-    """Captured DDL that cannot be applied: its source stops before it until it is settled."""
+    """Captured DDL that cannot be applied until it is settled.
+
+    It waits with its tables, or its source stops before it.
+    """
+
+    #: Tables of the source that it concerns, by schema and name, before and after it.
+    tables: frozenset[tuple[str, str]] = frozenset()
 
 
 class VerifyDifference(PgreplError):

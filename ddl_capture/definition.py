@@ -92,6 +92,8 @@ class TableDefinition:
     columns: Sequence[Column]
     constraints: Sequence[Constraint]
     unique_indexes: Sequence[Index]
+    #: Which relation it is; None: a capture of an older version does not say it.
+    oid: int | None = None
 
     @property
     def key(self) -> TableName:
@@ -129,6 +131,7 @@ def decode_definition(value: object) -> TableDefinition:
         columns=tuple(map(_column, table.parts("columns", "column"))),
         constraints=tuple(map(_constraint, table.parts("constraints", "constraint"))),
         unique_indexes=tuple(map(_index, table.parts("unique_indexes", "unique index"))),
+        oid=table.number("oid"),
     )
 
 
@@ -205,6 +208,13 @@ class _Fields:
     def flag(self, field: str) -> bool:
         value = self.get(field)
         if not isinstance(value, bool):
+            raise self.error(field)
+        return value
+
+    def number(self, field: str) -> int | None:
+        """Read a number that only later layouts of the query give."""
+        value = self._value.get(field)
+        if value is not None and not isinstance(value, int):
             raise self.error(field)
         return value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture.decode.event import CapturedEvent
+from pgrepl.ddl_capture.definition import TableName
 from pgrepl.errors import DdlStopped, UsageError
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.ddl_journal import (
@@ -30,11 +31,13 @@ class StatementStopped(DdlStopped):
         hint: str | None = None,
         original: str | None = None,
         remapped: str | None = None,
+        tables: frozenset[TableName] = frozenset(),
     ) -> None:
         """Keep the statements apart from the message: they are for the target's tables."""
         super().__init__(message, hint=hint)
         self.original = original
         self.remapped = remapped
+        self.tables = tables
 
 
 def record_history(

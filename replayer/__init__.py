@@ -9,7 +9,8 @@ progress in one transaction. Under batch consistency the driver merges what all 
 What cannot be applied is kept (``parking``) until a person decides (``parked_tables``).
 """
 
-from pgrepl.replayer.run import Replayer, SourceResult
+from pgrepl.replayer.result import SourceResult
+from pgrepl.replayer.run import Replayer
 from pgrepl.replayer.settings import ReplaySettings
 
 __all__ = ["ReplaySettings", "Replayer", "SourceResult"]

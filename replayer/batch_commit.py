@@ -60,9 +60,9 @@ def merge_batch(
                 except TableFailed as failed:
                     if on_error == "stop":
                         raise stop_at(source.name, staged.name, failed) from failed
-                    park(connection, source_id, staged.name, failed)
-                    add_parts(connection, source_id, staged.name, staged.keys)
-                    parked.append(Parking(staged.name, failed.reason))
+                    if park(connection, source_id, staged.name, failed):
+                        add_parts(connection, source_id, staged.name, staged.keys)
+                        parked.append(Parking(staged.name, failed.reason))
                     tables.forget()
         drop_staging(connection, source_id)
         remove_applied(connection, source_id)

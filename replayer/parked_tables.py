@@ -1,4 +1,4 @@
-"""Work off parked tables: see what waits, apply it, or give it up; every step is recorded."""
+"""Parked tables as people see them: what waits, and giving it up; every step is recorded."""
 
 from __future__ import annotations
 
@@ -6,39 +6,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pgrepl.config.dsn import Endpoint
-from pgrepl.config.model import OnConflict
 from pgrepl.config.naming import shown_name
 from pgrepl.decoding.formats import payload_decoder
 from pgrepl.decoding.payload import Begin, PayloadDecoder
-from pgrepl.errors import DdlError, UsageError
+from pgrepl.errors import UsageError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.replayer.parking import count_conflict
-from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
-from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.apply import TableFailed, apply_changes
-from pgrepl.replayer.target_table import Table, Tables
 from pgrepl.store.parked import (
     ParkedTable,
     add_history,
     change_message,
-    fail_retry,
     follow_parking,
     list_parked,
     lock_parked,
     read_messages,
     remove_message,
     stream_payloads,
-    unpark,
 )
 from pgrepl.store.tables import mark_resync
 
 __all__ = [
     "ParkedChange",
     "find_parked",
+    "hold",
     "read_changes",
-    "retry_table",
     "skip_changes",
 ]
 
@@ -85,37 +77,6 @@ def read_changes(connection: Connection, table: ParkedTable) -> Iterator[ParkedC
                 yield ParkedChange(Lsn(begin.commit_lsn), begin.commit_at, action, row)
 
 
-def retry_table(
-    connection: Connection,
-    endpoint: Endpoint,
-    table: ParkedTable,
-    on_conflict: OnConflict,
-    settings: ReplaySettings,
-) -> int:
-    """Apply all that waits for a table, in one transaction, and let it go on.
-
-    Raises
-    ------
-    DdlError
-        when it still cannot be applied; everything stays as it was.
-
-    """
-    try:
-        with translated(endpoint, "cannot retry"), connection.transaction():
-            _hold(connection, table)
-            count = _apply(connection, table, on_conflict, settings)
-            add_history(connection, table, "retry", count, table.last_lsn)
-            unpark(connection, table.source_id, table.name)
-    except TableFailed as failed:
-        fail_retry(connection, table.source_id, table.name, failed.sqlstate, failed.reason)
-        raise DdlError(
-            f'source "{table.source}": table {shown_name(*table.name)}: {failed.reason}',
-            hint="Nothing was applied. Fix the table on the target and retry, or give changes up"
-            " with pgrepl parked skip.",
-        ) from failed
-    return count
-
-
 def skip_changes(
     connection: Connection, endpoint: Endpoint, table: ParkedTable, through: Lsn | None
 ) -> int:
@@ -124,7 +85,7 @@ def skip_changes(
     What is given up makes the table differ from its source, so it is marked for a resync.
     """
     with translated(endpoint, "cannot skip"), connection.transaction():
-        _hold(connection, table)
+        hold(connection, table)
         count = _skip(connection, table, through)
         if count:
             add_history(connection, table, "skip", count, through or table.last_lsn)
@@ -132,39 +93,13 @@ def skip_changes(
     return count
 
 
-def _hold(connection: Connection, table: ParkedTable) -> None:
+def hold(connection: Connection, table: ParkedTable) -> None:
     """Keep the replayer from adding changes, and others from working it off, until we are done."""
     follow_parking(connection, table.source_id)
     if not lock_parked(connection, table.source_id, table.name):
         raise UsageError(
             f'source "{table.source}": table {shown_name(*table.name)} is not parked any more'
         )
-
-
-def _apply(
-    connection: Connection, table: ParkedTable, on_conflict: OnConflict, settings: ReplaySettings
-) -> int:
-    applied = 0
-
-    def apply(own: Table, lines: Lines) -> None:
-        nonlocal applied
-        outcome = apply_changes(connection, lines.read(own), on_conflict)
-        count_conflict(connection, table.source_id, own.name, outcome)
-        applied += len(lines.changes)
-
-    def refuse(*_: object) -> None:
-        raise TableFailed("the table is not copied")
-
-    def fail(_own: Table, _lines: Lines, failed: TableFailed) -> None:
-        raise failed
-
-    handlers = Handlers(apply, refuse, refuse, refuse, fail)
-    tables = Tables(connection, table.source_id, Lsn(0), ignores_parking=True)
-    replay = LineReplay(connection, tables, handlers, settings.chunk_bytes)
-    for decoder, payload, change_count in _read_payloads(connection, table):
-        replay.take_payload(decoder, payload, change_count)
-    replay.finish()
-    return applied
 
 
 def _read_payloads(

@@ -12,8 +12,9 @@ from pgrepl.replayer.shard.apply import TableFailed
 from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.target_table import TableName
 from pgrepl.store.parked import ParkedMessage, add_message, park_failed
+from pgrepl.store.resync_queue import is_due
 from pgrepl.store.spool_rows import PartKey, read_part
-from pgrepl.store.tables import count_conflicts
+from pgrepl.store.tables import count_conflicts, mark_void
 
 __all__ = ["Place", "add_parts", "add_payload", "count_conflict", "park"]
 
@@ -31,10 +32,18 @@ class Place:
     last_commit_at: str
 
 
-def park(connection: Connection, source_id: int, name: TableName, failed: TableFailed) -> None:
-    """Park a table, in the transaction that could not apply its changes."""
+def park(connection: Connection, source_id: int, name: TableName, failed: TableFailed) -> bool:
+    """Park a table, in the transaction that could not apply its changes; whether it is parked.
+
+    A table that is due for a copy is not: its rows prove nothing. Its changes are passed over from
+    here on, as the copy will hold them.
+    """
+    if is_due(connection, source_id, name):
+        mark_void(connection, source_id, name)
+        return False
     park_failed(connection, source_id, name, failed.sqlstate, failed.reason)
     count_conflict(connection, source_id, name, failed.outcome)
+    return True
 
 
 def add_parts(

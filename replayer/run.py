@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -23,23 +22,22 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.batch_commit import drop_staging, merge_batch, staging_prefix
 from pgrepl.replayer.listener import Listener
 from pgrepl.replayer.pacing import seconds_apart
+from pgrepl.replayer.result import SourceResult, make_result
 from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import lend_session, open_session
 from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.replayer.settling import Settler
 from pgrepl.replayer.shard.task import ShardResult, TableStopped
 from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
 from pgrepl.replayer.spark_job import JobFailed, ShardJobs
 from pgrepl.retry import Backoff
 from pgrepl.store import failures
 from pgrepl.store.migrations import migrate
-from pgrepl.store.parked import read_parked_names
 from pgrepl.store.receive_progress import last_written
-from pgrepl.store.resync_queue import read_due
 from pgrepl.store.shard_progress import (
     begin_progress,
     finish,
     follow_idle,
-    read_positions,
 )
 from pgrepl.store.sources import find_source
 
@@ -54,22 +52,6 @@ __all__ = ["Replayer", "SourceResult"]
 logger = logging.getLogger(__name__)
 
 _STAGE: failures.Stage = "replay"
-
-
-@dataclass(frozen=True, slots=True)
-class SourceResult:
-    """What was applied of a source, when it ended on purpose."""
-
-    source: str
-    applied: Position
-    change_count: int
-    batch_count: int
-    #: Tables that are parked now, by schema and name.
-    parked: Sequence[tuple[str, str]]
-    #: Tables that DDL left different and that are not copied again yet.
-    due: Sequence[tuple[str, str]]
-    #: Why it could not go on; None: it could.
-    error: PgreplError | None
 
 
 class Replayer:
@@ -93,6 +75,7 @@ class Replayer:
         self._resync = resync
         self._is_stopping = threading.Event()
         self._jobs = ShardJobs(config.spark, self._settings)
+        self._settler = Settler(config, ddl, self._settings)
 
     def stop(self) -> None:
         """End after the batch in hand."""
@@ -145,7 +128,7 @@ class Replayer:
             while is_ending and self._finish_resyncs(control, works.values()):
                 # DDL on those tables may have waited for it.
                 self._work_off(control, listener, works, is_ending=is_ending)
-            return [_result(control, work) for work in works.values()]
+            return [make_result(control, work) for work in works.values()]
 
     def _open_sources(self, control: Connection, works: dict[int, SourceWork]) -> None:
         """Take up sources that are copied, and leave those that are dropped or copied again."""
@@ -175,6 +158,7 @@ class Replayer:
                 self._jobs.start(is_service=True)
                 self._open_sources(control, works)
                 self._look_for_resyncs(control, works.values())
+            self._settler.look(control, [work.source for work in works.values()])
             applied = self._round(control, works.values())
             if applied:
                 attempts = 0
@@ -327,6 +311,7 @@ class Replayer:
                     work.batch,
                     on_error=replay.on_error,
                     on_conflict=replay.on_conflict,
+                    ddl_on_error=self._config.ddl.on_error,
                     ddl=self._ddl,
                     settings=self._settings,
                 )
@@ -394,16 +379,3 @@ def _set_ends(
             work.end_seq = 0
             continue
         work.end_seq = last_written(control, work.source.source_id)
-
-
-def _result(control: Connection, work: SourceWork) -> SourceResult:
-    source_id = work.source.source_id
-    return SourceResult(
-        source=work.source.name,
-        applied=min(position.applied_lsn for position in read_positions(control, source_id)),
-        change_count=work.change_count,
-        batch_count=work.batch_count,
-        parked=read_parked_names(control, source_id),
-        due=[table.key for table in read_due(control, source_id)],
-        error=work.error,
-    )

@@ -128,7 +128,9 @@ class Tables:
     def _query(self, name: TableName) -> tuple[TargetTable | None, Table]:
         row = find_target_table(self._connection, self._source_id, name)
         if row is None:
-            return None, Table(name, is_copied=False, is_parked=False, start=None, shape=None)
+            # DDL that waits may be what would have made it, or given it this name.
+            is_parked = keep_parked(self._connection, self._source_id, name)
+            return None, Table(name, is_copied=False, is_parked=is_parked, start=None, shape=None)
         shape = None
         if row.relkind is not None and row.target_schema is not None:
             shape = Shape(

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from pgrepl.basebackup.report import Stage
 from pgrepl.catalog.unreadable import unreadable_error
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
+from pgrepl.ddl_capture import Applier
 from pgrepl.errors import PgreplError
 from pgrepl.postgres.advisory_locks import copy_lock, take_lock
-from pgrepl.replayer.parked_tables import find_parked, retry_table
+from pgrepl.replayer.parked_tables import find_parked
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.replayer.work_off import retry_table
 from pgrepl.resync.run import ResyncOptions, resync_tables
 from pgrepl.store.copy_work import TableProgress
 from pgrepl.store.resync_queue import clear_due, read_due
@@ -48,9 +50,7 @@ def apply_waiting(
         parked = find_parked(connection, source, shown_name(*key))
         due = [table for table in read_due(connection, parked.source_id) if table.key == key]
         try:
-            applied[key] = retry_table(
-                connection, config.target.endpoint, parked, config.replay.on_conflict, _SETTINGS
-            )
+            applied[key] = retry_table(connection, config, parked, Applier(config), _SETTINGS)
         except PgreplError as exc:
             failed = failed or exc
         else:

@@ -36,7 +36,13 @@ from pgrepl.store.copy_work import TableProgress, read_progress, remove_parts
 from pgrepl.store.migrations import migrate
 from pgrepl.store.parked import find_followers, park_for_resync
 from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
-from pgrepl.store.tables import begin_resync, find_copy, read_marked_pending, remove_table_row
+from pgrepl.store.tables import (
+    begin_resync,
+    find_copy,
+    read_marked_pending,
+    read_source_oids,
+    remove_table_row,
+)
 from pgrepl.terminal import command
 
 __all__ = ["ResyncOptions", "ResyncReport", "resync_tables"]
@@ -234,7 +240,16 @@ class _Resync:
         """Refuse copies that have other columns, or columns of other types, than the source."""
         with translated(self._source.endpoint, "cannot read the columns"):
             columns = {table.key: read_columns(origin, table.oid) for table in tables}
+            # By now, behind the locks: a name may have gone to another table.
+            named = {table.key: table.oid for table in read_tables(origin)}
+        oids = read_source_oids(self._target, self._row.source_id)
         for table in tables:
+            expected = oids.get(table.key, table.oid)
+            if not (named.get(table.key) == table.oid == expected):
+                raise TargetError(
+                    f"{self._endpoint}: {table} is another table on the source than its copy is of",
+                    hint="Let replay apply the DDL that renames or drops the copy.",
+                )
             self._check_columns(table, columns[table.key])
 
     def _check_columns(self, table: SourceTable, columns: Sequence[Column]) -> None:

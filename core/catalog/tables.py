@@ -111,26 +111,19 @@ def read_columns(connection: Connection, oid: int) -> Sequence[Column]:
 def is_copy_of(source: Sequence[Column], target: Sequence[Column]) -> bool:
     """Whether a table of the target can hold the rows of one of the source.
 
-    A generated column may be a plain one there. One that is generated there too is computed, and
-    any other difference between the two is no matter of a copy's.
+    A generated column may be a plain one there, or be missing. One that is generated there too is
+    computed. Rows are copied by the names of columns: their order, and what the target's owner
+    added, is no matter of a copy's.
     """
     there = {column.name: column for column in target}
-    computed = {c.name for c in source if c.is_generated} & {
-        c.name for c in target if c.is_generated
-    }
-    # One that the copy lacks, or has though the source has not, is seen by its name.
-    generated = {c.name for c in source if c.is_generated and c.name not in there}
-    expected = [
-        (c.name, c.type_name, c.type_modifier)
-        for c in source
-        if c.name not in computed and c.name not in generated
-    ]
-    found = [
-        (c.name, c.type_name, c.type_modifier)
-        for c in target
-        if c.name not in computed and not c.is_generated
-    ]
-    return expected == found
+    for column in source:
+        copy = there.get(column.name)
+        if copy is None or copy.is_generated:
+            if not column.is_generated:
+                return False
+        elif (column.type_name, column.type_modifier) != (copy.type_name, copy.type_modifier):
+            return False
+    return True
 
 
 def read_plain_columns(

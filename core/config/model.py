@@ -231,6 +231,15 @@ class DdlConfig:
             " [ddl](ddl.md#what-text-cannot-reproduce)"
         ),
     )
+    on_error: OnError = field(
+        default="park",
+        metadata=keys.choice(
+            'what DDL that cannot be applied does: `"park"`, it waits with its tables and their'
+            ' changes while the rest of the source goes on, or `"stop"` its source; see'
+            " [ddl](ddl.md#when-it-cannot-be-applied)",
+            OnError,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

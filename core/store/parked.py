@@ -46,9 +46,10 @@ __all__ = [
     "unpark",
 ]
 
-ParkingKind = Literal["failed", "resync"]
+ParkingKind = Literal["failed", "resync", "ddl"]
 """Why a table is parked.
 
+``ddl``: set by replay when it cannot apply DDL on the table, which waits with its changes.
 ``failed``: set by replay when it cannot apply the table's changes, and by a retry that fails.
 ``resync``: set by a resync, before it copies the table again, unless the table is parked already.
 """
@@ -151,11 +152,13 @@ def fail_retry(
 
 def unpark(connection: Connection, source_id: int, name: _Name) -> None:
     """Let replay go on with a table; what waited for it is removed."""
-    connection.execute(
-        "delete from replication.parked_table"
-        " where source_id = %s and schema_name = %s and table_name = %s",
-        (source_id, *name),
-    )
+    # Where changes are applied, foreign keys do not cascade.
+    for table in ("parked_message", "parked_table"):
+        connection.execute(
+            f"delete from replication.{table}"  # noqa: S608  two names of ours
+            " where source_id = %s and schema_name = %s and table_name = %s",
+            (source_id, *name),
+        )
 
 
 def lock_parked(connection: Connection, source_id: int, name: _Name) -> bool:

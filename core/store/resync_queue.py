@@ -13,7 +13,7 @@ from psycopg.rows import class_row
 
 from pgrepl.postgres.connect import Connection
 
-__all__ = ["DueTable", "clear_due", "mark_due", "note_failure", "read_due"]
+__all__ = ["DueTable", "clear_due", "is_due", "mark_due", "note_failure", "read_due"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,16 @@ def read_due(connection: Connection, source_id: int) -> Sequence[DueTable]:
             " where d.source_id = %s order by d.marked_at, 1, 2",
             (source_id,),
         ).fetchall()
+
+
+def is_due(connection: Connection, source_id: int, key: tuple[str, str]) -> bool:
+    """Whether a table waits to be copied again by replay."""
+    found = connection.execute(
+        "select from replication.resync_due"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (source_id, *key),
+    )
+    return found.fetchone() is not None
 
 
 def note_failure(

@@ -15,6 +15,8 @@ __all__ = [
     "forget_skipped",
     "forget_skipped_named",
     "forget_skipped_of",
+    "move_skipped",
+    "move_skipped_schema",
     "read_skipped",
     "read_skipped_of",
     "record_skipped",
@@ -154,4 +156,24 @@ def rename_skipped_named(
         "update replication.skipped_code set name = %s"
         " where source_id = %s and kind = any (%s) and schema_name = %s and name = %s",
         (new_name, source_id, list(kinds), schema, name),
+    )
+
+
+def move_skipped(
+    connection: Connection, source_id: int, kinds: Iterable[str], was: _Name, now: _Name
+) -> None:
+    """Give a domain, type or view, with all that was skipped of it, another name or schema."""
+    connection.execute(
+        "update replication.skipped_code set schema_name = %s, table_name = %s"
+        " where source_id = %s and kind = any (%s) and schema_name = %s and table_name = %s",
+        (*now, source_id, list(kinds), *was),
+    )
+
+
+def move_skipped_schema(connection: Connection, source_id: int, was: str, now: str) -> None:
+    """Give what was skipped in a schema the schema's new name."""
+    connection.execute(
+        "update replication.skipped_code set schema_name = %s"
+        " where source_id = %s and schema_name = %s",
+        (now, source_id, was),
     )

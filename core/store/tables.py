@@ -36,12 +36,14 @@ __all__ = [
     "read_conditions",
     "read_marked",
     "read_marked_pending",
+    "read_source_oids",
     "read_source_tables",
     "read_versions",
     "remove_table",
     "remove_table_row",
     "remove_tables",
     "rename_table",
+    "set_source_oid",
 ]
 
 TableState = Literal["pending", "copying", "ready"]
@@ -57,8 +59,9 @@ written, and by DDL that makes a table, which begins empty.
 
 _Name = tuple[str, str]
 
-#: What goes with a table that is dropped, and follows one that is renamed.
-_BY_TABLE = ("source_table", "conflict", "skipped_code")
+#: What goes with a table that is dropped, and follows one that is renamed. Where DDL is applied,
+#: foreign keys do not cascade.
+_BY_TABLE = ("source_table", "conflict", "skipped_code", "resync_due")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +129,14 @@ def read_conditions(connection: Connection, source_id: int) -> Mapping[_Name, Co
 
 
 def add_tables(
-    connection: Connection, source_id: int, tables: Iterable[tuple[str, str, str]]
+    connection: Connection, source_id: int, tables: Iterable[tuple[str, str, str, int]]
 ) -> None:
-    """Record tables, each by schema, name and definition, as not copied yet."""
+    """Record tables, each by schema, name, definition and OID, as not copied yet."""
     with connection.cursor() as cursor:
         cursor.executemany(
-            "insert into replication.source_table (source_id, schema_name, table_name, definition)"
-            " values (%s, %s, %s, %s)",
+            "insert into replication.source_table"
+            " (source_id, schema_name, table_name, definition, source_oid)"
+            " values (%s, %s, %s, %s, %s)",
             [(source_id, *table) for table in tables],
         )
 
@@ -145,6 +149,26 @@ def add_new_table(connection: Connection, source_id: int, name: _Name, start_lsn
         " values (%s, %s, %s, 'ready', %s) on conflict do nothing",
         (source_id, *name, start_lsn),
     )
+
+
+def set_source_oid(connection: Connection, source_id: int, name: _Name, oid: int) -> None:
+    """Record which relation of the source a replicated table is."""
+    connection.execute(
+        "update replication.source_table set source_oid = %s"
+        " where source_id = %s and schema_name = %s and table_name = %s"
+        " and source_oid is distinct from %s",
+        (oid, source_id, *name, oid),
+    )
+
+
+def read_source_oids(connection: Connection, source_id: int) -> Mapping[_Name, int]:
+    """Return which relations of the source its tables are, of those that it is known of."""
+    rows = connection.execute(
+        "select schema_name::text, table_name::text, source_oid from replication.source_table"
+        " where source_id = %s and source_oid is not null",
+        (source_id,),
+    )
+    return {(schema, name): oid for schema, name, oid in rows}
 
 
 def add_unknown_table(connection: Connection, source_id: int, name: _Name) -> None:

@@ -13,6 +13,7 @@ from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.command import Application
 from pgrepl.ddl_capture.apply.compare import DifferentError
 from pgrepl.ddl_capture.apply.create_as import FILLED, find_filled
+from pgrepl.ddl_capture.apply.parking import ParkedError
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite, decode_event
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError
@@ -22,7 +23,8 @@ from pgrepl.ddl_capture.policy.rules import Included, RefusedError
 from pgrepl.errors import DdlStopped, TargetUnavailable
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translate
-from pgrepl.store.ddl_journal import find_decision, remove_pending
+from pgrepl.store.ddl_journal import Decision, find_decision, remove_pending
+from pgrepl.store.parked_ddl import end_parking
 from pgrepl.syntax.parse import SqlSyntaxError
 from pgrepl.syntax.remap import RemapError
 from pgrepl.terminal import command
@@ -149,28 +151,23 @@ class Applier:
         decision = find_decision(connection, source_id, event.log_id)
         is_due = self._config.ddl.resync and application.is_due()
         try:
-            if decision is not None and decision.kind == "skip":
-                journal.record_history(
-                    connection,
-                    captured,
-                    event,
-                    "discarded",
-                    original=event.query,
-                    decided_by=decision.decided_by,
-                )
-            elif decision is not None and decision.edited is not None:
-                application.run_edited(decision.edited, decision.decided_by)
-            elif captured.problem is not None:
-                raise self._stopped(application, captured, event, captured.problem)
-            else:
-                application.run()
+            # Whoever keeps what stopped does so in the same transaction.
+            with connection.transaction():
+                self._run_decided(application, captured, event, decision)
         except _UNTOLD as exc:
-            raise self._stopped(application, captured, event, str(exc)) from exc
+            stopped = self._stopped(application, captured, event, str(exc))
+            if isinstance(exc, ParkedError):
+                stopped.tables |= exc.tables
+            raise stopped from exc
         except psycopg.Error as exc:
             error = translate(exc, self._config.target.endpoint, f"cannot apply {event.tag}")
             if isinstance(error, TargetUnavailable):
                 raise error from exc
-            if isinstance(exc, psycopg.IntegrityError) and is_due:
+            if (
+                isinstance(exc, psycopg.IntegrityError)
+                and is_due
+                and self._config.ddl.on_error == "stop"
+            ):
                 raise TargetUnavailable(
                     f"{error.message}; the table's rows are not the source's, and it waits for its"
                     " resync",
@@ -187,17 +184,57 @@ class Applier:
             raise stopped from exc
         remove_pending(connection, source_id, event.log_id)
 
+    def _run_decided(
+        self,
+        application: Application,
+        captured: CapturedDdl,
+        event: CapturedEvent,
+        decision: Decision | None,
+    ) -> None:
+        if decision is not None and decision.kind == "skip":
+            journal.record_history(
+                application.target.connection,
+                captured,
+                event,
+                "discarded",
+                original=event.query,
+                decided_by=decision.decided_by,
+            )
+        elif decision is not None and decision.edited is not None:
+            application.run_edited(decision.edited, decision.decided_by)
+        elif captured.problem is not None:
+            raise RefusedError(captured.problem)
+        else:
+            self._wait_with_parked(application, captured, event)
+            application.run()
+
+    def _wait_with_parked(
+        self, application: Application, captured: CapturedDdl, event: CapturedEvent
+    ) -> None:
+        """Refuse what is about a parked table, unless it drops that, which ends the parking."""
+        target = application.target
+        parked = {name for name, is_copied in target.parkings().items() if not is_copied}
+        if not parked or (event.kind == "start" and event.tag in _EXTENSION):
+            return
+        concern = application.concern()
+        waiting = (concern.tables | concern.parents) & parked - concern.dropped
+        if waiting:
+            raise ParkedError(waiting)
+        for name in concern.dropped & parked:
+            end_parking(target.connection, captured.source.source_id, name)
+
     def _stopped(
         self, application: Application, captured: CapturedDdl, event: CapturedEvent, reason: str
     ) -> StatementStopped:
         name = captured.source.name
         what = f"{event.tag}{_about(event)}"
         return StatementStopped(
-            f'source "{name}" stopped at {captured.commit_lsn} before {what}: {reason}',
+            f'source "{name}": {what} at {captured.commit_lsn} cannot be applied: {reason}',
             hint=f"{command('ddl', 'pending', name)} shows the statement; settle it with"
             " pgrepl ddl edit, retry or skip.",
             original=application.original,
             remapped=application.remapped,
+            tables=application.concern().tables,
         )
 
 

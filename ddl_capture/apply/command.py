@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import psycopg
+
 from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.adapt import (
     keep_elements,
@@ -16,27 +18,32 @@ from pgrepl.ddl_capture.apply.adapt import (
     rewrite_drop,
     set_bounds,
 )
-from pgrepl.ddl_capture.apply.compare import Comparison
+from pgrepl.ddl_capture.apply.compare import Comparison, DifferentError
+from pgrepl.ddl_capture.apply.concerned import Concern, find_concern
 from pgrepl.ddl_capture.apply.create_as import FILLED, copied_relations, create_filled
 from pgrepl.ddl_capture.apply.create_table import create_table
 from pgrepl.ddl_capture.apply.detach import DetachedPartition, find_detached
 from pgrepl.ddl_capture.apply.execution import Execution
 from pgrepl.ddl_capture.apply.grants import split_grant
+from pgrepl.ddl_capture.apply.object_kind import correct_kind
+from pgrepl.ddl_capture.apply.parking import ParkedError
+from pgrepl.ddl_capture.apply.scope import Scope
 from pgrepl.ddl_capture.apply.structure import mapped_name
 from pgrepl.ddl_capture.apply.subject import altered_tables, qualify
 from pgrepl.ddl_capture.apply.target_session import Environment
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
-from pgrepl.ddl_capture.decode.statement import find_statement
-from pgrepl.ddl_capture.definition import TableDefinition, TableName
+from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
+from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, refine
 from pgrepl.ddl_capture.policy.screening import Screening
 from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
 from pgrepl.failpoint import reach
+from pgrepl.postgres.sqlstate import is_transient, reason
 from pgrepl.store.ddl_journal import Outcome
 from pgrepl.store.resync_queue import read_due
-from pgrepl.syntax.parse import Tree
-from pgrepl.syntax.remap import remap
+from pgrepl.syntax.parse import SqlSyntaxError, Tree
+from pgrepl.syntax.remap import RemapError, remap
 from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Application"]
@@ -61,9 +68,11 @@ class Application:
     original: str | None = None
     remapped: str | None = None
     _execution: Execution = field(init=False)
+    _scope: Scope = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare; nothing runs yet."""
+        self._scope = Scope(self.target, self.event, self.tables)
         screening = Screening(self.target, self.tables, is_trusted=self.include.is_code_trusted)
         self._execution = Execution(self.target, self.include, screening, self.rewrites)
 
@@ -76,37 +85,93 @@ class Application:
             self._learn_names(set())
             self._compare()
             return
-        found = find_statement(self.event)
+        try:
+            found = find_statement(self.event)
+        except (UnknownStatementError, SqlSyntaxError) as exc:
+            self._learn_names(set())
+            self._reach(None, exc)
+            return
         self.original = found.text
-        tree = make_create_as(found.tree)
-        detached = find_detached(tree)
-        reason = left_out(tree, self.include) or refine(tree, self.include)
+        tree = correct_kind(make_create_as(found.tree), self.event)
         self._learn_names(mentioned_schemas(tree))
         is_in_copy = self._is_in_copy()
-        if is_in_copy and self._comparison().is_equal(self._replicated()):
+        if is_in_copy and self._comparison().is_equal(self._scope.replicated()):
             self._record("skipped", "the copy of the table was made after it")
             return
+        self._run_text(tree)
+        if is_in_copy:
+            # A resync copies rows, and the structure came by this; what it did to rows that the
+            # copy has as they were afterwards, nobody knows.
+            for table in self._scope.replicated():
+                key = mapped_name(table, self.target.names)
+                self.target.mark(key, f"its copy was made after {self.event.tag}, applied later")
+
+    def _run_text(self, tree: Tree) -> None:
+        """Apply the command by its text, or reach what it left on the source."""
+        # What the rules take out of it is not taken out of what is looked at afterwards.
+        given = type(tree).FromString(tree.SerializeToString())
+        try:
+            with self.target.connection.transaction():
+                left_out_by = self._try_text(tree)
+        except psycopg.Error as exc:
+            if is_transient(exc):
+                raise
+            self._reach(given, exc)
+        except ParkedError:
+            raise
+        except (RefusedError, RemapError, SqlSyntaxError, UnknownStatementError) as exc:
+            self._reach(given, exc)
+        else:
+            self._check_identity()
+            is_skipped = left_out_by is not None or self.remapped is None
+            self._record("skipped" if is_skipped else "applied", left_out_by)
+
+    def _try_text(self, tree: Tree) -> str | None:
+        """Run the statement and compare; return why it is left out, if it is."""
+        detached = find_detached(tree)
+        reason = left_out(tree, self.include) or refine(tree, self.include)
         forget_dropped(self.target.connection, self.target.source_id, self.dropped)
-        reason = reason or self._reason_to_leave_out(tree)
+        reason = reason or self._scope.reason_to_leave_out(tree)
         built = [] if reason else self._build(tree)
         statements = [] if reason or built else self._adapt(tree)
         if not statements and not built:
-            self._leave_out(reason or "nothing of it was replicated before")
-            return
+            self._leave_out()
+            return reason or "nothing of it was replicated before"
         if built:
             self._execute_built(built)
         else:
             self._execute(statements, detached)
-            rename_skipped(self.target.connection, self.target.source_id, tree)
+            schema = next((item.schema for item in self.event.objects if item.schema), None)
+            rename_skipped(self.target.connection, self.target.source_id, tree, schema)
         self._compare()
-        if is_in_copy:
-            # A resync copies rows, and the structure came by this; what it did to rows that the
-            # copy has as they were afterwards, nobody knows.
-            for table in self._replicated():
+        return None
+
+    def _reach(self, tree: Tree | None, error: Exception) -> None:
+        """Do without the text: what it left on the source is known for each of its tables."""
+        self._execution.forget()
+        # What was made for it was rolled back.
+        self._learn_names(set() if tree is None else mentioned_schemas(tree))
+        if not self._scope.is_reachable(tree):
+            raise error
+        told = reason(error) if isinstance(error, psycopg.Error) else str(error)
+        self.target.notes.append(f"the text was not run: {told}")
+        forget_dropped(self.target.connection, self.target.source_id, self.dropped)
+        try:
+            self._comparison().run(self._scope.replicated())
+        except DifferentError as exc:
+            raise DifferentError(f"{told}; without it {exc}") from error
+        except psycopg.Error as exc:
+            # The first one tells more.
+            raise exc if is_transient(exc) else error from exc
+        except (RefusedError, RemapError, SqlSyntaxError) as exc:
+            raise error from exc
+        for table in self._scope.replicated():
+            if any((item.schema, item.name) == table.key for item in self.rewrites):
                 key = mapped_name(table, self.target.names)
-                self.target.mark(key, f"its copy was made after {self.event.tag}, applied later")
+                self.target.mark(key, f"{self.event.tag} rewrote it, and its text was not run")
+        self.remapped = self._execution.text
         self._check_identity()
-        self._record("skipped" if self.remapped is None else "applied")
+        self._record("applied")
 
     def run_edited(self, edited: str, decided_by: str | None) -> None:
         """Run what a person wrote instead."""
@@ -114,6 +179,16 @@ class Application:
         self.remapped = edited
         self.target.watch(partial(self.target.run_sql, edited))
         self._record("edited", decided_by=decided_by)
+
+    def concern(self) -> Concern:
+        """Return which tables it is about, for those who have to wait with it."""
+        try:
+            tree: Tree | None = find_statement(self.event).tree
+        except (UnknownStatementError, SqlSyntaxError):
+            tree = None
+        tables = [table for table in self.tables if self._scope.is_selected(table)]
+        known = self.target.known_tables()
+        return find_concern(self.event, tree, tables, self.dropped, known)
 
     def is_due(self) -> bool:
         """Whether a table of the command waits to be copied again: its rows prove nothing."""
@@ -140,69 +215,19 @@ class Application:
 
     # What is to be done.
 
-    def _is_selected(self, table: TableDefinition) -> bool:
-        return (
-            self.target.source.selection.matches(*table.root)
-            and table.persistence == "p"
-            and not table.is_extension_member
-        )
-
     def _is_in_copy(self) -> bool:
         return bool(self.tables) and self.target.is_in_copy(table.key for table in self.tables)
-
-    def _reason_to_leave_out(self, tree: Tree) -> str | None:
-        kind, statement = statement_of(tree)
-        self._check_clashes()
-        if self.event.kind == "start":
-            return self._reason_not_to_fill(statement.into.rel)
-        if kind in ("DropStmt", "DropOwnedStmt"):
-            return None
-        if self.tables:
-            if any(map(self._is_selected, self.tables)) or self._leaves(tree):
-                return None
-            return "none of its tables is replicated"
-        # Of privileges the source tells nothing.
-        schemas = {item.schema or item.name for item in self.event.objects} - {None}
-        if schemas and schemas.isdisjoint(self.target.names.schemas):
-            return "its schema is not replicated"
-        return None
-
-    def _check_clashes(self) -> None:
-        """Refuse to put anything into a schema of the target that is not the source's."""
-        named = {item.schema or item.name for item in self.event.objects}
-        for schema in named & set(self.target.clashes):
-            raise RefusedError(
-                f'schema "{self.target.clashes[schema or ""]}" exists on the target and is not'
-                " this source's"
-            )
-
-    def _leaves(self, tree: Tree) -> bool:
-        """Whether a replicated table gets a name that no pattern matches."""
-        kind, _ = statement_of(tree)
-        return kind in ("RenameStmt", "AlterObjectSchemaStmt") and any(
-            self.target.is_replicated((place, name))
-            for schema, name in altered_tables(tree)
-            for place in ([schema] if schema else self.event.path)
-        )
-
-    def _reason_not_to_fill(self, relation: Tree) -> str | None:
-        schema = relation.schemaname or next(iter(self.event.path), "")
-        if relation.relpersistence != "p" or schema == "pg_temp":
-            return "it is not a permanent table"
-        if not self.target.source.selection.matches(schema, relation.relname):
-            return "the patterns do not match it"
-        return None if self._replicated() else "it made no table"
 
     def _build(self, tree: Tree) -> list[str]:
         """Make statements of the structure where the text would need what is not replicated."""
         _, statement = statement_of(tree)
         if self.event.kind == "start":
-            return create_filled(statement, self._replicated()[0], self.target.names)
+            return create_filled(statement, self._scope.replicated()[0], self.target.names)
         likes = copied_relations(tree)
         if all(self.target.find_schema(schema, name) for schema, name in likes):
             return []
-        made = [t for t in self._replicated() if t.name == statement.relation.relname]
-        return create_table(made[0], self.target.names) if made else []
+        made = [t for t in self._scope.replicated() if t.name == statement.relation.relname]
+        return [create_table(made[0], self.target.names)] if made else []
 
     def _adapt(self, tree: Tree) -> list[Tree]:
         kind, _ = statement_of(tree)
@@ -211,12 +236,12 @@ class Application:
         if kind == "GrantStmt":
             return split_grant(tree, self.target.find_schema, self.target.connection.info.user)
         qualify(tree, self.event)
-        keep_elements(tree, {t.name for t in self.tables if self._is_selected(t)})
+        keep_elements(tree, {t.name for t in self.tables if self._scope.is_selected(t)})
         set_bounds(tree, self.tables)
         if self._is_absent(tree):
             # It becomes a replicated one by this; the comparison makes it.
             return []
-        if not remove_foreign_keys(tree, self.tables, self._is_replicated):
+        if not remove_foreign_keys(tree, self.tables, self._scope.is_replicated):
             return []
         if not self._execution.screening.remove_unnamed(tree):
             return []
@@ -233,11 +258,6 @@ class Application:
         return not all(
             any((place, name) in there for place in ([schemas.get(schema)] if schema else path))
             for schema, name in altered
-        )
-
-    def _is_replicated(self, table: TableName) -> bool:
-        return (
-            self.target.source.selection.matches(*table) and table[0] in self.target.names.schemas
         )
 
     # Doing it.
@@ -258,7 +278,7 @@ class Application:
 
     def _execute_built(self, statements: Sequence[str]) -> None:
         self._prepare(statements)
-        for schema in {table.schema for table in self._replicated()} - set(self.target.known):
+        for schema in {table.schema for table in self._scope.replicated()} - set(self.target.known):
             self.target.make_schema(schema)
         self._execution.run()
 
@@ -281,23 +301,16 @@ class Application:
 
     # Afterwards.
 
-    def _replicated(self) -> list[TableDefinition]:
-        return [
-            table
-            for table in self.tables
-            if self._is_selected(table) and table.schema in self.target.names.schemas
-        ]
-
     def _comparison(self) -> Comparison:
-        return Comparison(self.target, self.event.tag, self._execution)
+        return Comparison(self.target, self.event.tag, self._execution, self.dropped)
 
     def _compare(self) -> None:
-        self._comparison().run(self._replicated())
+        self._comparison().run(self._scope.replicated())
 
     def _check_identity(self) -> None:
         """Say of new tables whether their updates and deletes can be told."""
         for table in self.tables:
-            if table.kind != "r" or not self._is_selected(table):
+            if table.kind != "r" or not self._scope.is_selected(table):
                 continue
             if mapped_name(table, self.target.names) not in self.target.made:
                 continue
@@ -313,14 +326,19 @@ class Application:
                 },
             )
 
-    def _leave_out(self, reason: str) -> None:
+    def _leave_out(self) -> None:
         for table in self.tables:
             # It was replicated until now, and its changes are not in the WAL any more.
             if table.persistence != "p" and table.schema in self.target.names.schemas:
                 key = mapped_name(table, self.target.names)
                 self.target.mark(key, "it became unlogged", is_due=False)
         self._compare()
-        self._record("skipped", reason)
+
+    def _note_oids(self) -> None:
+        """Write down which relations the tables are, for those who look for them by their names."""
+        for table in self._scope.replicated():
+            if table.oid is not None:
+                self.target.note_oid(table.key, table.oid)
 
     def _record(
         self,
@@ -329,6 +347,7 @@ class Application:
         *,
         decided_by: str | None = None,
     ) -> None:
+        self._note_oids()
         notes = dict.fromkeys(filter(None, [reason, *self.target.notes]))
         journal.record_history(
             self.target.connection,

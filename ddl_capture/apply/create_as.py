@@ -45,10 +45,12 @@ def _place(event: CapturedEvent) -> tuple[object, ...]:
 
 def create_filled(statement: Tree, table: TableDefinition, names: SchemaMap) -> list[str]:
     """Return the statements that make the table of a CREATE TABLE AS, with its options."""
-    create, *others = create_table(table, names)
+    create = create_table(table, names)
+    if not statement.into.options:
+        return [create]
     tree = parse_one(create)
     tree.create_stmt.options.extend(statement.into.options)
-    return [to_sql(tree), *others]
+    return [to_sql(tree)]
 
 
 def copied_relations(tree: Tree) -> list[tuple[str | None, str]]:

@@ -76,6 +76,10 @@ class Execution:
         """What runs, or ran; None: nothing."""
         return ";\n".join(item.sql for item in self._prepared) or None
 
+    def forget(self) -> None:
+        """Forget what was prepared: it was rolled back."""
+        self._prepared.clear()
+
     def run(self) -> None:
         """Run what was prepared, in order."""
         for item in self._prepared:
@@ -85,8 +89,12 @@ class Execution:
         """Run one statement by the same rules, without watching it."""
         first = len(self._prepared)
         self.prepare([sql])
-        for item in self._prepared[first:]:
-            self._run(item)
+        try:
+            for item in self._prepared[first:]:
+                self._run(item)
+        except BaseException:
+            del self._prepared[first:]
+            raise
 
     def _run(self, item: _Prepared) -> None:
         self._check(item.screened.rest)

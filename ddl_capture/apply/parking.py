@@ -15,7 +15,7 @@ from pgrepl.store.parked import read_interrupted, unpark
 from pgrepl.store.resync_queue import mark_due
 from pgrepl.store.sources import SourceRow
 
-__all__ = ["check_parked", "release_interrupted"]
+__all__ = ["ParkedError", "check_parked", "release_interrupted"]
 
 
 def release_interrupted(connection: Connection, source: SourceRow) -> None:
@@ -40,7 +40,7 @@ def check_parked(parked: Mapping[TableName, bool], changed: Collection[TableName
     ------
     TargetUnavailable
         when a resync is at work on them.
-    RefusedError
+    ParkedError
         when they wait for a person.
 
     """
@@ -50,5 +50,16 @@ def check_parked(parked: Mapping[TableName, bool], changed: Collection[TableName
                 f"table {shown_name(*name)} is being copied again, and DDL on it waits for that",
                 hint="It goes on by itself. If no resync runs any more, run pgrepl resync.",
             )
-    if not parked.keys().isdisjoint(changed):
-        raise RefusedError("it changes a parked table, whose changes wait in their order")
+    waiting = parked.keys() & changed
+    if waiting:
+        raise ParkedError(frozenset(waiting))
+
+
+class ParkedError(RefusedError):
+    """DDL on a table that is parked, which waits with the table's changes."""
+
+    def __init__(self, tables: frozenset[TableName]) -> None:
+        """Take the parked tables that it changes."""
+        names = ", ".join(shown_name(*name) for name in sorted(tables))
+        super().__init__(f"it changes a parked table, whose changes wait in their order: {names}")
+        self.tables = tables

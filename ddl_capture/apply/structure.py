@@ -9,12 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pgrepl.ddl_capture.definition import Column, TableDefinition, TableName
+from pgrepl.ddl_capture.definition import Column, Constraint, Index, TableDefinition, TableName
 from pgrepl.syntax.nodes import texts
-from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse, quoted_names, to_sql, walk
+from pgrepl.syntax.parse import (
+    SqlSyntaxError,
+    Tree,
+    parse,
+    parse_one,
+    quoted_names,
+    to_sql,
+    walk,
+)
 from pgrepl.syntax.remap import RemapError, SchemaMap, remap
 
-__all__ = ["Difference", "compare_tables", "find_misnamed", "mapped_name"]
+__all__ = [
+    "Difference",
+    "canonical_bound",
+    "canonical_column",
+    "canonical_constraint",
+    "canonical_expression",
+    "canonical_index",
+    "canonical_type",
+    "compare_tables",
+    "is_referenced",
+    "mapped_name",
+    "there_of",
+]
 
 # How a text that PostgreSQL prints becomes a statement that can be parsed.
 _EXPRESSION = "select {}"
@@ -33,6 +53,8 @@ class Difference:
     what: str
     source: str
     target: str
+    #: Whether the target has it and the source has not.
+    is_extra: bool = False
 
     def __str__(self) -> str:
         """Return both sides for a message."""
@@ -56,34 +78,46 @@ def compare_tables(
     """
     mine, theirs = _facts(source, names, is_there), _facts(target, None, is_there)
     return [
-        Difference(what, mine.get(what, "nothing"), theirs.get(what, "nothing"))
+        Difference(
+            what, mine.get(what, "nothing"), theirs.get(what, "nothing"), is_extra=what not in mine
+        )
         for what in dict.fromkeys([*mine, *theirs])
         if mine.get(what) != theirs.get(what)
     ]
 
 
-def find_misnamed(
-    source: TableDefinition, target: TableDefinition, names: SchemaMap
-) -> list[tuple[str, str]]:
-    """Return constraints that are the same but for their names: the target's, the source's.
-
-    PostgreSQL chooses names that are free, and on the target more of them may be.
-    """
-    mine, theirs = _constraints(source, names), _constraints(target, None)
-    unmet = {name: text for name, text in theirs.items() if mine.get(name) != text}
-    found = []
-    for name, text in mine.items():
-        same = next((other for other, its in unmet.items() if its == text), None)
-        if theirs.get(name) != text and same is not None:
-            del unmet[same]
-            found.append((same, name))
-    return found
+def canonical_constraint(constraint: Constraint, names: SchemaMap | None) -> str:
+    """Return a constraint's definition the same way whichever side it comes from."""
+    return _canonical(_CONSTRAINT, constraint.definition, names)
 
 
-def _constraints(table: TableDefinition, names: SchemaMap | None) -> dict[str, str]:
-    return {
-        item.name: _canonical(_CONSTRAINT, item.definition, names) for item in table.constraints
-    }
+def canonical_index(index: Index, names: SchemaMap | None) -> str:
+    """Return an index's definition without its name and its storage options."""
+    try:
+        tree = parse_one(index.definition)
+        if not tree.HasField("index_stmt"):
+            return index.definition
+        tree.index_stmt.idxname = ""
+        tree.index_stmt.table_space = ""
+        tree.index_stmt.ClearField("options")
+        return _canonical(_STATEMENT, to_sql(tree), names)
+    except SqlSyntaxError as exc:
+        return f"{index.definition} ({exc})"
+
+
+def there_of(
+    tables: Sequence[TableName], names: SchemaMap | None, is_there: Callable[[TableName], bool]
+) -> Sequence[TableName]:
+    """Return those of some tables that the target has."""
+    return [table for table in tables if _is_replicated(table, names, is_there)]
+
+
+def is_referenced(
+    constraint: Constraint, names: SchemaMap | None, is_there: Callable[[TableName], bool]
+) -> bool:
+    """Whether a constraint is no foreign key to a table that the target has not."""
+    other = constraint.references
+    return other is None or _is_replicated(other, names, is_there)
 
 
 def _facts(
@@ -91,24 +125,25 @@ def _facts(
 ) -> dict[str, str]:
     """Return every fact of a table by its name, as text."""
     facts: dict[str, str] = {"kind": table.kind, "replica identity": table.replica_identity}
-    if table.parents:
+    # A partition is nothing without its parent.
+    parents = table.parents if table.bound else there_of(table.parents, names, is_there)
+    if parents:
         facts["parents"] = ", ".join(
-            quoted_names(_schema(schema, names), name) for schema, name in table.parents
+            quoted_names(_schema(schema, names), name) for schema, name in parents
         )
     if table.partition_key:
         facts["partition key"] = _canonical(_PARTITION_KEY, table.partition_key, names)
     if table.bound:
         facts["partition bound"] = _canonical(_BOUND, table.bound, names)
-    facts["columns"] = ", ".join(column.name for column in table.columns)
-    facts |= {f'column "{column.name}"': _column(column, names) for column in table.columns}
+    # Rows are applied by the names of columns, so their order is no fact.
+    for column in table.columns:
+        facts[f'column "{column.name}"'] = canonical_column(column, names)
     for constraint in table.constraints:
-        other = constraint.references
-        if other is not None and not _is_replicated(other, names, is_there):
-            continue
-        text = _canonical(_CONSTRAINT, constraint.definition, names)
-        facts[f'constraint "{constraint.name}"'] = text
+        if is_referenced(constraint, names, is_there):
+            text = canonical_constraint(constraint, names)
+            facts[f'constraint "{constraint.name}"'] = text
     for index in table.unique_indexes:
-        text = _canonical(_STATEMENT, index.definition, names)
+        text = canonical_index(index, names)
         is_identity = " (replica identity)" if index.is_replica_identity else ""
         facts[f'unique index "{index.name}"'] = text + is_identity
     return facts
@@ -127,20 +162,38 @@ def _is_replicated(
         return False
 
 
-def _column(column: Column, names: SchemaMap | None) -> str:
+def canonical_column(column: Column, names: SchemaMap | None) -> str:
+    """Return all that is known of a column as one text."""
     parts: Sequence[str | None] = (
-        _canonical(_TYPE, column.type, names),
-        _clause("collate", _COLLATION, column.collation, names),
+        canonical_type(column, names),
         "not null" if column.is_not_null else None,
-        _clause("default", _EXPRESSION, column.default, names),
-        _clause("generated", _EXPRESSION, column.generated, names),
+        _clause("default", column.default, names),
+        _clause("generated", column.generated, names),
         f"identity {column.identity}" if column.identity else None,
     )
     return " ".join(part for part in parts if part)
 
 
-def _clause(word: str, form: str, text: str | None, names: SchemaMap | None) -> str | None:
-    return None if text is None else f"{word} {_canonical(form, text, names)}"
+def canonical_type(column: Column, names: SchemaMap | None) -> str:
+    """Return a column's type with its collation."""
+    kind = _canonical(_TYPE, column.type, names)
+    if column.collation is None:
+        return kind
+    return f"{kind} collate {_canonical(_COLLATION, column.collation, names)}"
+
+
+def canonical_expression(text: str | None, names: SchemaMap | None) -> str | None:
+    """Return an expression the same way whichever side it comes from."""
+    return None if text is None else _canonical(_EXPRESSION, text, names)
+
+
+def canonical_bound(text: str | None, names: SchemaMap | None) -> str | None:
+    """Return the bounds of a partition the same way whichever side they come from."""
+    return None if text is None else _canonical(_BOUND, text, names)
+
+
+def _clause(word: str, text: str | None, names: SchemaMap | None) -> str | None:
+    return None if text is None else f"{word} {canonical_expression(text, names)}"
 
 
 def _canonical(form: str, text: str, names: SchemaMap | None) -> str:

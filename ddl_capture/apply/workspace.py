@@ -42,7 +42,14 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.store.parked import read_parkings
 from pgrepl.store.resync_queue import mark_due
 from pgrepl.store.sources import add_target_schema, read_target_schemas
-from pgrepl.store.tables import are_copied_after, is_replicated, mark_resync, mark_void
+from pgrepl.store.tables import (
+    are_copied_after,
+    is_replicated,
+    mark_resync,
+    mark_void,
+    read_source_tables,
+    set_source_oid,
+)
 from pgrepl.syntax.parse import Tree, walk
 
 __all__ = ["Workspace"]
@@ -133,7 +140,7 @@ class Workspace:
         """Run something and write down what it did to schemas and tables."""
         row = self.captured.source
         release_interrupted(self.connection, row)
-        parked = read_parkings(self.connection, row.source_id)
+        parked = self.parkings()
         # Known before it runs, nobody queues up behind the locks that it waits for.
         touched = {table.key for table in self.event.tables}
         check_parked(parked, {key for key in touched if parked.get(key)})
@@ -164,6 +171,20 @@ class Workspace:
         if owns(self.connection, self.known.values(), self.source.owner_role):
             hand_over(self.connection, self.known.values(), self.source.owner_role)
         self.made |= {(now.schema, now.name) for oid, now in after.items() if oid not in before}
+
+    def parkings(self) -> dict[TableName, bool]:
+        """Return the source's tables that DDL must leave alone, and whether they are copied."""
+        found = read_parkings(self.connection, self.source_id)
+        return {
+            name: is_copied
+            for name, is_copied in found.items()
+            if name not in self.captured.worked_off
+        }
+
+    def known_tables(self) -> set[TableName]:
+        """Return the source's tables that are replicated or parked."""
+        tables = {row.key for row in read_source_tables(self.connection, self.source_id)}
+        return tables | set(self.parkings())
 
     def _definitions(self, tables: Iterable[TableName]) -> dict[TableName, TableDefinition | None]:
         """Return the structures of tables of the source on the target; None: it has none."""
@@ -239,6 +260,10 @@ class Workspace:
         # A partitioned table has no rows of its own.
         family = read_family(self.connection, table)
         return [item for item in self.relations() if item.has_rows and item.oid in family]
+
+    def note_oid(self, table: TableName, oid: int) -> None:
+        """Write down which relation a table of the source is."""
+        set_source_oid(self.connection, self.source_id, table, oid)
 
     def is_replicated(self, table: TableName) -> bool:
         """Whether changes of a table of the source are applied."""

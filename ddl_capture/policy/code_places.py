@@ -23,11 +23,13 @@ CodeKind = Literal[
     "check",
     "default",
     "exclusion constraint",
+    "foreign key",
     "generated column",
     "index",
     "partition key",
     "range function",
     "statistics",
+    "unique constraint",
     "conversion",
 ]
 

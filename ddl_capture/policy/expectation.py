@@ -1,4 +1,4 @@
-"""What a table of the source has that rests on code, and how it is without it. Pure.
+"""What a table of the source has that a copy can do without, and how it is then. Pure.
 
 The structure that the source reports is with all its code. What the target was not given of it must
 not be missed there: each thing for a reason, never by the way.
@@ -15,7 +15,12 @@ from pgrepl.syntax.parse import quoted_names
 
 __all__ = ["Absent", "find_absent", "find_code", "without"]
 
-_CONSTRAINTS: Mapping[str, CodeKind] = {"c": "check", "x": "exclusion constraint"}
+_CONSTRAINTS: Mapping[str, CodeKind] = {
+    "c": "check",
+    "f": "foreign key",
+    "u": "unique constraint",
+    "x": "exclusion constraint",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class Absent:
 
 
 def find_code(table: TableDefinition) -> Iterator[Absent]:
-    """Yield what of a table may rest on code."""
+    """Yield what of a table may rest on code, or on what the target has not."""
     alter = f"alter table {quoted_names(*table.key)}"
     for column in table.columns:
         name = quoted_names(column.name)
@@ -77,7 +82,8 @@ def without(table: TableDefinition, absent: Collection[tuple[str, str]]) -> Tabl
         if ("default", column.name) in absent:
             made = replace(made, default=None)
         columns.append(made)
-    indexes = [index for index in table.unique_indexes if ("index", index.name) not in absent]
+    gone = {name for kind, name in absent if kind in ("index", "unique constraint")}
+    indexes = [index for index in table.unique_indexes if index.name not in gone]
     is_identity_lost = any(
         index.is_replica_identity for index in table.unique_indexes if index not in indexes
     )

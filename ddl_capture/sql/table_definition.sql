@@ -2,6 +2,7 @@
 -- source after each command (it is the body of pgrepl.table_definition), on the target after the
 -- command was applied there. Needs search_path = pg_catalog, so that every name is qualified.
 select json_build_object(
+         'oid', c.oid::bigint,
          'schema', n.nspname,
          'name', c.relname,
          'kind', c.relkind,

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pgrepl.config.model import OnConflict, OnError
 from pgrepl.ddl import CapturedDdl
-from pgrepl.decoding.changes import INSERT
-from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.errors import DdlStopped
 from pgrepl.failpoint import reach
-from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
 from pgrepl.replayer.parking import Place, add_payload, count_conflict, park
+from pgrepl.replayer.serial.captured import is_row, make_captured, read_rows
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, apply_changes
 from pgrepl.replayer.shard.task import Parking, stop_at
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.parked import follow_parking
+from pgrepl.store.parked_ddl import WaitingDdl, keep_ddl, park_for_ddl
 from pgrepl.store.shard_progress import move_all, remove_applied
 from pgrepl.store.sources import SourceRow
-from pgrepl.store.spool import DDL_TABLE, SERIAL_BUCKET
+from pgrepl.store.spool import SERIAL_BUCKET
 from pgrepl.store.spool_rows import SpooledPart, read_part, read_part_keys, read_parts
 from pgrepl.store.tables import add_unknown_table
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SerialTransaction"]
 
-_FOREIGN_BYTES = "it has bytes that are not valid in the encoding"
+logger = logging.getLogger(__name__)
 
 
 class SerialTransaction:
@@ -50,6 +50,7 @@ class SerialTransaction:
         *,
         on_error: OnError,
         on_conflict: OnConflict,
+        ddl_on_error: OnError,
         ddl: Applier,
         settings: ReplaySettings,
     ) -> None:
@@ -59,11 +60,14 @@ class SerialTransaction:
         self._batch = batch
         self._on_error = on_error
         self._on_conflict = on_conflict
+        self._ddl_on_error = ddl_on_error
         self._ddl = ddl
         self._settings = settings
         self._part: SpooledPart | None = None
         self._piece = 0
         self._captured: CapturedDdl | None = None
+        #: The rows so far of the command that the captured rows are about.
+        self._command: list[bytes] = []
         self._tables = Tables(connection, source.source_id, batch.first_lsn)
         self.parked: list[Parking] = []
         self.change_counts: dict[TableName, int] = {}
@@ -120,20 +124,29 @@ class SerialTransaction:
             raise stop_at(self._source.name, table.name, failed) from failed
         if self._on_error == "stop":
             raise stop_at(self._source.name, table.name, failed) from failed
-        park(self._connection, self._source.source_id, table.name, failed)
+        is_parked = park(self._connection, self._source.source_id, table.name, failed)
         self._tables.forget()
-        self._keep(table.name, lines)
-        self.parked.append(Parking(table.name, failed.reason))
+        if is_parked:
+            self._keep(table.name, lines)
+            self.parked.append(Parking(table.name, failed.reason))
 
     def _note_unknown(self, name: TableName) -> None:
         add_unknown_table(self._connection, self._source.source_id, name)
 
     def _keep(self, name: TableName, lines: Lines) -> None:
+        messages = [lines.begin, *lines.changes]
+        add_payload(
+            *(self._connection, self._source.source_id, name, self._next_place()),
+            decoder=lines.decoder,
+            messages=messages,
+        )
+
+    def _next_place(self) -> Place:
         part = self._part
         if part is None:
             raise AssertionError("changes come out of a part")
         self._piece += 1
-        place = Place(
+        return Place(
             seq=part.seq,
             part=part.part,
             piece=self._piece,
@@ -141,30 +154,43 @@ class SerialTransaction:
             last_lsn=part.last_lsn,
             last_commit_at=part.last_commit_at,
         )
-        messages = [lines.begin, *lines.changes]
-        add_payload(
-            *(self._connection, self._source.source_id, name, place),
-            decoder=lines.decoder,
-            messages=messages,
-        )
 
     def _apply_ddl(self, lines: Lines) -> None:
-        decoder = lines.decoder
-        (message,) = lines.changes
-        if decoder.action_of(message) != INSERT:
-            # Old rows of the log are pruned on the source.
+        if not is_row(lines):
             return
-        transaction = decoder.read_begin(lines.begin)
-        row, problem = _read_row(decoder, message)
-        self._captured = CapturedDdl(
-            source=self._source,
-            commit_lsn=Lsn(transaction.commit_lsn),
-            commit_at=transaction.commit_at,
-            row=row,
-            problem=problem,
-            read_rows=self._read_ddl_rows,
+        self._captured = captured = make_captured(self._source, lines, self._read_ddl_rows)
+        # What a command did comes before its end, in rows of its own.
+        self._command.extend(lines.changes)
+        try:
+            self._ddl.apply(self._connection, captured)
+        except DdlStopped as stopped:
+            if self._ddl_on_error == "stop" or not self._batch.is_single:
+                raise
+            self._park_ddl(captured, stopped, lines)
+        if captured.row.get("kind") in ("start", "end"):
+            self._command.clear()
+
+    def _park_ddl(self, captured: CapturedDdl, stopped: DdlStopped, lines: Lines) -> None:
+        """Let a statement wait with its tables, and the rest go on."""
+        self._ddl.record_stop(self._connection, captured, stopped)
+        log_id = int(captured.row["id"] or 0)
+        place = self._next_place()
+        statement = WaitingDdl(
+            log_id=log_id,
+            seq=place.seq,
+            part=place.part,
+            piece=place.piece,
+            format=lines.decoder.format,
+            encoding=lines.decoder.encoding,
+            payload=lines.decoder.join([lines.begin, *self._command]),
         )
-        self._ddl.apply(self._connection, self._captured)
+        source_id = self._source.source_id
+        keep_ddl(self._connection, source_id, statement)
+        parked = park_for_ddl(self._connection, source_id, stopped.tables, log_id, stopped.message)
+        self._tables.forget()
+        self.parked += [Parking(name, stopped.message) for name in parked]
+        if not stopped.tables:
+            logger.error(stopped.message, extra={"source": self._source.name})
 
     def _read_ddl_rows(self) -> Iterator[Mapping[str, str | None]]:
         if self._part is None:
@@ -173,19 +199,4 @@ class SerialTransaction:
         keys = read_part_keys(self._connection, source_id, seq - 1, seq, (SERIAL_BUCKET,))
         for key in keys:
             part = read_part(self._connection, source_id, key)
-            decoder = part.decoder
-            for message in decoder.split(part.payload):
-                if decoder.is_begin(message) or decoder.action_of(message) != INSERT:
-                    continue
-                if decoder.names_of(message) == DDL_TABLE:
-                    yield _read_row(decoder, message)[0]
-
-
-def _read_row(
-    decoder: PayloadDecoder, message: bytes
-) -> tuple[Mapping[str, str | None], str | None]:
-    """Return a row, and what is wrong with it if something is."""
-    try:
-        return decoder.read_row(message), None
-    except UnicodeDecodeError:
-        return decoder.read_row(message, "replace"), _FOREIGN_BYTES
+            yield from read_rows(part.decoder, part.payload)

@@ -202,17 +202,19 @@ def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
         to_lsn=task.to_lsn,
     )
     reach("replayer.fenced")
-    parked: set[TableName] = set()
+    #: Tables that cannot be applied, and whether they are parked; else they wait for their copy.
+    parked: dict[TableName, bool] = {}
     with _chunks(sessions, task) as chunks:
         for chunk in chunks:
             # Whoever reads does not see what is parked here and now.
             tables = [changes for name, changes in chunk.changes.items() if name not in parked]
             for name, failed in _apply_tables(connection, task, tables):
-                park(connection, task.source_id, name, failed)
-                result.parked.append(Parking(name, failed.reason))
-                parked.add(name)
-            for name in parked & chunk.changes.keys():
-                add_parts(connection, task.source_id, name, chunk.keys)
+                parked[name] = park(connection, task.source_id, name, failed)
+                if parked[name]:
+                    result.parked.append(Parking(name, failed.reason))
+            for name in chunk.changes.keys() & parked.keys():
+                if parked[name]:
+                    add_parts(connection, task.source_id, name, chunk.keys)
             _add_ignored(connection, task.source_id, chunk)
             result.count(chunk)
             reach("replayer.chunk_applied")

@@ -60,6 +60,7 @@ def run_serial(backlog, work):
             work.batch,
             on_error="park",
             on_conflict="error",
+            ddl_on_error="stop",
             ddl=NoDdl(),
             settings=QUICK,
         ).run()

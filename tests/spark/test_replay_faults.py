@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from pgrepl.ddl_capture import Applier
 from pgrepl.errors import DdlError, PgreplError, SpoolError, TargetUnavailable
-from pgrepl.replayer.parked_tables import retry_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.shard.task import ShardResult, run_shard
+from pgrepl.replayer.work_off import retry_table
 from pgrepl.store.parked import list_parked
 from tests.support.backlog import TABLES, control, plan
 from tests.support.pipeline import QUICK, Pipeline
@@ -27,7 +28,8 @@ def retry(backlog, name):
     endpoint = backlog.config.target.endpoint
     with open_session(endpoint, QUICK) as connection:
         (table,) = [t for t in list_parked(connection) if t.table == name]
-        return retry_table(connection, endpoint, table, "error", QUICK)
+        ddl = Applier(backlog.config)
+        return retry_table(connection, backlog.config, table, ddl, QUICK)
 
 
 def conflicts(backlog):

@@ -12,7 +12,7 @@ import pytest
 from pgrepl.config.dsn import Dsn
 from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import Applier, install
-from pgrepl.errors import TargetUnavailable
+from pgrepl.errors import TargetError, TargetUnavailable
 from pgrepl.postgres.advisory_locks import copy_lock, take_lock
 from pgrepl.receiver import Receiver
 from pgrepl.replayer import Replayer
@@ -269,7 +269,7 @@ def test_ddl_from_before_a_resync_is_applied_though_the_copy_saw_it(pipeline):
     assert pipeline.differences("app") == []
 
 
-def test_ddl_that_only_the_sources_rows_allow_waits_for_the_resync(pipeline):
+def test_rows_that_are_in_the_way_of_ddl_go_before_the_resync(pipeline):
     resync, pipeline.resync = pipeline.resync, None
     pipeline.source.execute(
         "alter table app.accounts add column code serial",
@@ -279,9 +279,45 @@ def test_ddl_that_only_the_sources_rows_allow_waits_for_the_resync(pipeline):
     accounts = f"{pipeline.schema('app')}.accounts"
     pipeline.target.execute(f"update {accounts} set code = 1")
     pipeline.source.execute("alter table app.accounts add unique (code)")
-    pipeline.receive()
-    assert isinstance(pipeline.replay().error, TargetUnavailable)
-    assert pipeline.target.value("select count(*) from replication.ddl_pending") == 0
+    pipeline.apply()
+    assert pipeline.target.value(f"select count(*) from {accounts}") == 0
     pipeline.resync = resync
     pipeline.apply()
+    assert pipeline.differences("app") == []
+
+
+def test_change_that_fails_before_the_copy_parks_nothing_and_the_mark_follows_renames(pipeline):
+    resync, pipeline.resync = pipeline.resync, None
+    pipeline.source.execute(
+        "create schema later",
+        "alter table app.accounts add column code serial",
+        "alter table app.accounts rename to clients",
+        "alter table app.clients set schema later",
+        "alter schema later rename to app2",
+    )
+    pipeline.apply()
+    delete = f"delete from {pipeline.schema('app2')}.clients where id = 1"
+    pipeline.target.execute("set session_replication_role = replica", delete)
+    pipeline.source.execute("update app2.clients set balance = 5 where id = 1")
+    pipeline.apply()
+    rows = "select schema_name::text, table_name::text from replication."
+    assert pipeline.target.rows(f"{rows}resync_due") == [("app2", "clients")]
+    pipeline.resync = resync
+    pipeline.apply()
+    assert due(pipeline) == {}
+    assert pipeline.differences("app2") == []
+    assert pipeline.differences("app") == []
+
+
+def test_resync_does_not_copy_another_table_that_took_the_name(pipeline):
+    pipeline.source.execute(
+        "alter table app.accounts rename to old",
+        "create table app.accounts (like app.old including all)",
+        "insert into app.accounts values (1, 5, 'new')",
+    )
+    with pytest.raises(TargetError, match="is another table on the source"):
+        resync_by_hand(pipeline)
+    pipeline.apply()
+    assert pipeline.differences("app") == []
+    resync_by_hand(pipeline)
     assert pipeline.differences("app") == []

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
-from pgrepl.replayer.parked_tables import find_parked, retry_table
+from pgrepl.ddl_capture import Applier
+from pgrepl.replayer.parked_tables import find_parked
 from pgrepl.replayer.session import open_session
+from pgrepl.replayer.work_off import retry_table
 from pgrepl.store import migrations
 from pgrepl.store.spool import bucket_of
 from tests.support.pipeline import QUICK, Pipeline
@@ -118,6 +120,6 @@ def test_spool_of_the_version_before_is_applied_to_its_end(source, target, monke
     assert pipeline.differences() == ["p"]
     with open_session(pipeline.config.target.endpoint, QUICK) as connection:
         table = find_parked(connection, source.name, "public.p")
-        endpoint = pipeline.config.target.endpoint
-        assert retry_table(connection, endpoint, table, "error", QUICK) == 2
+        ddl = Applier(pipeline.config)
+        assert retry_table(connection, pipeline.config, table, ddl, QUICK) == 2
     assert pipeline.differences() == []

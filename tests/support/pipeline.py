@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pgrepl.config.model import Config, Plugin, SpecialFloats
+from pgrepl.config.model import Config, DdlConfig, OnError, Plugin, SpecialFloats
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture import Applier
 from pgrepl.errors import DdlStopped
@@ -56,6 +56,7 @@ class Pipeline:
     #: Applies captured DDL, where some is expected.
     ddl: Applier | None = None
     special_floats: SpecialFloats = "mark"
+    ddl_on_error: OnError = "park"
     #: Copies tables again that DDL left different, where a test wants that.
     resync: Resyncer | None = None
     plugin: Plugin = "wal2json"
@@ -67,7 +68,12 @@ class Pipeline:
             name: replace(source, special_floats=self.special_floats)
             for name, source in config.sources.items()
         }
-        return replace(config, sources=sources, replay=replace(config.replay, **self.options))
+        return replace(
+            config,
+            sources=sources,
+            replay=replace(config.replay, **self.options),
+            ddl=DdlConfig(on_error=self.ddl_on_error),
+        )
 
     def copy(self) -> None:
         copy(self.target, self.source, plugin=self.plugin)

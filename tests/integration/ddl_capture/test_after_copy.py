@@ -87,6 +87,7 @@ def test_code_that_is_missing_stops_nothing(pipeline):
 
 
 def test_ddl_that_needs_what_is_missing_stops_and_says_what_to_make(pipeline):
+    pipeline.ddl_on_error = "stop"
     pipeline.source.execute("alter table app.a add column c app.judged")
     pipeline.receive()
     error = pipeline.replay().error

@@ -101,7 +101,7 @@ def test_statement_in_the_history_is_the_one_that_ran(following):
         "select original, remapped from replication.ddl_history where tag = 'CREATE TABLE AS'"
     )
     assert original == "create table app.n as select id, m from app.seen"
-    assert remapped == "CREATE TABLE tgt_app.n (id int, m tgt_app.mood)"
+    assert remapped == 'create table "tgt_app"."n" ("id" integer, "m" "tgt_app".mood)'
 
 
 def test_table_that_comes_into_replication_brings_no_function_that_the_rules_refuse(following):

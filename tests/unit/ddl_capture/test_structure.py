@@ -76,7 +76,7 @@ def test_names_of_both_sides_mean_the_same(what):
 @pytest.mark.parametrize(
     ("facts", "what"),
     [
-        ({"columns": [column("id"), column("b")]}, "columns"),
+        ({"columns": [column("id"), column("b")]}, 'column "b"'),
         ({"columns": [column("id", type="bigint")]}, 'column "id"'),
         ({"columns": [column("id", not_null=True)]}, 'column "id"'),
         ({"columns": [column("id", default="'app.s'::text")]}, 'column "id"'),

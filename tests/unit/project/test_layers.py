@@ -33,8 +33,8 @@ ALLOWED: dict[str, set[str]] = {
     "core": set(),
     "throwaway": set(),
     **{stage: set() for stage in STAGES},
-    # It copies as the one does, and applies what waited as the other does.
-    "resync": {"basebackup", "replayer"},
+    # It copies as the one does, and applies what waited, DDL among it, as the others do.
+    "resync": {"basebackup", "ddl_capture", "replayer"},
     "demo": {"throwaway"},
     "cli": STAGES | {"demo", "throwaway"},
 }
