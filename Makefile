@@ -8,7 +8,7 @@ help:
 	echo "make demo    the main job, end to end, on throwaway local clusters"
 	echo "make test    lint, types and all tests"
 	echo "make lint | type | unit    one of them alone (unit: tests that need no server)"
-	echo "make bench   speed, side by side with a peer"
+	echo "make bench   speed, side by side with a peer; writes docs/benchmarks.md"
 	echo "make soak    long fault runs"
 	echo "make docs    write docs/commands.md from the commands"
 	echo "make format  let ruff lay out the code"
@@ -38,6 +38,7 @@ type: setup
 	$(VENV_PYTHON) -m mypy --no-error-summary --check-untyped-defs tests bench
 
 bench: setup
+	PYTHONPATH=. $(VENV_PYTHON) bench/run.py
 	for file in bench/bench_*.py; do PYTHONPATH=. $(VENV_PYTHON) "$$file" || exit 1; done
 
 soak: setup

@@ -1,0 +1,83 @@
+"""Catch up with a backlog beside a native subscription: same load, same machine, same run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from bench.rig import NATIVE, Rig
+from bench.workloads import WORKLOADS, Workload
+
+__all__ = ["measure_ratios"]
+
+_WARM = 400
+
+
+def measure_ratios(
+    rig: Rig, names: Sequence[str], *, rounds: int, scale: float, alone: bool
+) -> dict[str, Any]:
+    """Measure workloads; of each round there are walls and CPU seconds of everyone."""
+    return {name: _measure(rig, WORKLOADS[name], rounds, scale, alone=alone) for name in names}
+
+
+def _measure(
+    rig: Rig, workload: Workload, rounds: int, scale: float, *, alone: bool
+) -> dict[str, Any]:
+    name = workload.name
+    count = int(workload.transactions * scale)
+    rig.prepare(name, rig.make(workload))
+    _catch_up(rig, workload, _WARM, 0)
+    found: dict[str, Any] = {
+        "title": workload.title,
+        "transactions": count,
+        "together": [],
+        "alone": [],
+        "receive_s": {plugin: [] for plugin in rig.plugins},
+        "spool_bytes": {},
+    }
+    for number in range(rounds):
+        found["together"].append(_catch_up(rig, workload, count, number))
+        if alone:
+            found["alone"].append(_work_off(rig, workload, count, number, found))
+        print(f"  {name}, round {number + 1} of {rounds}: {_walls(found)}", flush=True)
+    return found
+
+
+def _catch_up(rig: Rig, workload: Workload, count: int, number: int) -> dict[str, Any]:
+    """Load once, and let everyone catch up in turn; who is first changes."""
+    name = workload.name
+    end = rig.load(name, workload, count)
+    runs: dict[str, Any] = {NATIVE: partial(rig.native, name)}
+    runs |= {plugin: partial(rig.together, name, plugin, end) for plugin in rig.plugins}
+    return _in_turn(runs, number)
+
+
+def _work_off(
+    rig: Rig, workload: Workload, count: int, number: int, found: dict[str, Any]
+) -> dict[str, Any]:
+    """Load once, receive it, and let replay work off the spool."""
+    name = workload.name
+    end = rig.load(name, workload, count)
+    for plugin in rig.plugins:
+        taken_s, size = rig.receive(name, plugin)
+        found["receive_s"][plugin].append(round(taken_s, 2))
+        found["spool_bytes"][plugin] = round(size / count)
+    runs: dict[str, Any] = {NATIVE: partial(rig.native, name)}
+    runs |= {plugin: partial(rig.alone, name, plugin, end) for plugin in rig.plugins}
+    return _in_turn(runs, number)
+
+
+def _in_turn(runs: dict[str, Any], number: int) -> dict[str, Any]:
+    order = list(runs)
+    first = number % len(order)
+    return {who: asdict(runs[who]()) for who in (*order[first:], *order[:first])}
+
+
+def _walls(found: dict[str, Any]) -> str:
+    last = {kind: found[kind][-1] for kind in ("together", "alone") if found[kind]}
+    return "; ".join(
+        f"{kind} " + ", ".join(f"{who} {run['wall_s']:.2f} s" for who, run in runs.items())
+        for kind, runs in last.items()
+    )
