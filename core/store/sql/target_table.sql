@@ -41,6 +41,12 @@ select t.state,
                                when a.atttypid = 'bytea'::regtype then 'bytea'
                                else 'text' end,
                   'is_generated', a.attgenerated <> '',
+                  -- computed by the source, and a plain one here
+                  'is_computed', exists (
+                      select from replication.skipped_code g
+                       where g.source_id = t.source_id and g.kind = 'generated column'
+                         and g.schema_name = t.schema_name and g.table_name = t.table_name
+                         and g.name = a.attname),
                   'is_identity_always', a.attidentity = 'a',
                   'stage_type', b.stage_type,
                   'equality_schema', e.equality_schema,
