@@ -48,6 +48,8 @@ class Column:
     #: The name of its NOT NULL constraint, to make it by; servers before 18 have none, so that it
     #: is not compared.
     not_null_name: str | None = None
+    #: The default of its domain, by which rows get values when it is added; it is not compared.
+    type_default: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ def _column(column: _Fields) -> Column:
         identity=column.choice("identity", "", "a", "d"),
         collation=column.optional("collation"),
         not_null_name=column.later("not_null_name"),
+        type_default=column.later("type_default"),
     )
 
 

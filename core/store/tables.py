@@ -38,7 +38,9 @@ __all__ = [
     "read_marked_pending",
     "read_source_oids",
     "read_source_tables",
+    "read_unsent",
     "read_versions",
+    "record_unsent",
     "remove_table",
     "remove_table_row",
     "remove_tables",
@@ -220,6 +222,26 @@ def begin_resync(connection: Connection, source_id: int, name: _Name) -> None:
         " where source_id = %s and schema_name = %s and table_name = %s",
         (source_id, *name),
     )
+
+
+def record_unsent(connection: Connection, source_id: int, counts: Mapping[_Name, int]) -> None:
+    """Record what of tables without an identity is in the copy that begins now."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "update replication.source_table set unsent_changes = %s"
+            " where source_id = %s and schema_name = %s and table_name = %s",
+            [(count, source_id, *name) for name, count in counts.items()],
+        )
+
+
+def read_unsent(connection: Connection, source_id: int) -> Mapping[_Name, int]:
+    """Return what was recorded, for each table that is known."""
+    rows = connection.execute(
+        "select schema_name::text, table_name::text, unsent_changes from replication.source_table"
+        " where source_id = %s",
+        (source_id,),
+    )
+    return {(schema, table): count for schema, table, count in rows.fetchall()}
 
 
 def begin_copies(

@@ -165,15 +165,17 @@ def read_literals(connection: Connection, environment: Environment, question: Qu
     return Literals(frozenset(readers), is_collated, is_computed, is_converted, locale)
 
 
-def read_type_default(connection: Connection, path: Sequence[str], type_sql: str) -> str | None:
-    """Return the default that columns of a type have, a domain's; None: none, or no such type."""
+def read_type_default(
+    connection: Connection, path: Sequence[str], type_sql: str
+) -> tuple[bool, str | None]:
+    """Return whether a type is a domain, and the default that columns of it have, if any."""
     with under(connection, Environment(path)):
         rows = connection.execute(
-            "select pg_catalog.pg_get_expr(t.typdefaultbin, 0) from pg_catalog.pg_type t"
-            " where t.oid = pg_catalog.to_regtype(%s)",
+            "select t.typtype = 'd', pg_catalog.pg_get_expr(t.typdefaultbin, 0)"
+            " from pg_catalog.pg_type t where t.oid = pg_catalog.to_regtype(%s)",
             (type_sql,),
         ).fetchall()
-    return rows[0][0] if rows else None
+    return rows[0] if rows else (False, None)
 
 
 def find_foreign(

@@ -15,7 +15,7 @@ from pgrepl.ddl_capture.policy.judge import Literals
 __all__ = ["reason_not_to_trust"]
 
 #: These read a constant by the settings that are captured, and some words by the clock.
-_CLOCK = frozenset({"date_in", "time_in", "timestamp_in", "timestamptz_in", "timetz_in"})
+_CLOCK = frozenset({"date_in", "time_in", "timestamp_in", "timestamptz_in"})
 _CLOCK_WORDS = re.compile(r"now|today|tomorrow|yesterday", re.IGNORECASE)
 #: These by the settings alone.
 _BY_SETTINGS = _CLOCK | {"cash_in", "interval_in", "xml_in"}

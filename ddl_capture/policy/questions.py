@@ -12,6 +12,7 @@ from pgrepl.ddl_capture.policy.judge import Question
 from pgrepl.source_code.policy import is_constant
 from pgrepl.syntax.parse import (
     Tree,
+    is_same,
     parse,
     parse_one,
     print_expression,
@@ -106,6 +107,14 @@ class Questions:
             value = tree.select_stmt.target_list[0].res_target.val
             columns[column.name] = print_type(value.type_cast.type_name)
         return columns
+
+    def is_same(self, here: str, there: str) -> bool:
+        """Whether two expressions as PostgreSQL printed them are the same, the other's renamed."""
+        try:
+            renamed = remap(parse_one(f"select {there}"), self.target.names).sql
+        except RemapError:
+            return False
+        return is_same(parse_one(renamed), parse_one(f"select {here}"))
 
     def reported(self, relation: Tree) -> TableDefinition | None:
         """Return the structure that the source reported of a table of the target."""

@@ -273,15 +273,32 @@ class Screening:
                 item.constraint.contype in _VALUES for item in column.constraints
             ):
                 continue
-            type_sql = print_type(column.type_name)
-            default = read_type_default(self.target.connection, self.target.search_path, type_sql)
-            if default is None:
-                continue
-            question = Question(expressions=[default], place=column.colname, type_sql=type_sql)
-            if not self._ask(question, PLAIN).is_allowed:
+            if self._has_other_default(statement.relation, column):
                 self._screened.unsure = (
                     f'column "{column.colname}" was added with values that only the source knows'
                 )
+
+    def _has_other_default(self, relation: Tree, column: Tree) -> bool:
+        """Whether the domain of a column may give rows other values than the source's does."""
+        type_sql = print_type(column.type_name)
+        is_domain, default = read_type_default(
+            self.target.connection, self.target.search_path, type_sql
+        )
+        if not is_domain:
+            return False
+        table = self._questions.reported(relation)
+        reported = None if table is None else table.find_column(column.colname)
+        if reported is None or not self.target.event.settings:
+            # An older capture does not tell it.
+            return True
+        if (default is None) != (reported.type_default is None):
+            return True
+        if default is None:
+            return False
+        if not self._questions.is_same(default, reported.type_default or ""):
+            return True
+        question = Question(expressions=[default], place=column.colname, type_sql=type_sql)
+        return not self._ask(question, PLAIN).is_allowed
 
     def _is_plain_here(self, place: CodePlace) -> bool:
         """Whether it computes a generated column of the source that is a plain one here."""

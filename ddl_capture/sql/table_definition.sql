@@ -36,6 +36,7 @@ select json_build_object(
                               'generated', case when a.attgenerated <> ''
                                                 then pg_get_expr(d.adbin, d.adrelid) end,
                               'identity', a.attidentity,
+                              'type_default', pg_get_expr(t.typdefaultbin, 0),
                               'collation', case when a.attcollation <> t.typcollation
                                                 then a.attcollation::regcollation::text end)
                               order by a.attnum)

@@ -6,9 +6,11 @@ be done this way, because keys move or a type has no array, is staged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import wraps
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from psycopg import RawCursor
 from psycopg.adapt import Dumper
@@ -32,10 +34,26 @@ __all__ = [
 
 #: Beyond so many rows a staging table costs less.
 FEW_ROWS = 500
-#: Statements of so many kinds are not composed again.
-_KEPT = 4096
 
 _Columns = tuple[str, ...]
+_Made = TypeVar("_Made", bytes, bytes | None, bool)
+
+#: What was made for a table of the target, for as long as it is known.
+_made: MutableMapping[Shape, dict[object, object]] = WeakKeyDictionary()
+
+
+def _once(make: Callable[..., _Made]) -> Callable[..., _Made]:
+    """Make it once for a table; what was made does not outlive what is known of the table."""
+
+    @wraps(make)
+    def made(shape: Shape, *columns: _Columns) -> _Made:
+        kept = _made.setdefault(shape, {})
+        key = make, columns
+        if key not in kept:
+            kept[key] = make(shape, *columns)
+        return kept[key]  # type: ignore[return-value]
+
+    return made
 
 
 class _Array:
@@ -124,19 +142,19 @@ def _arrays(columns: Iterable[Sequence[bytes]]) -> Sequence[_Array]:
     return [_Array(array_text(column)) for column in columns]
 
 
-@lru_cache(maxsize=_KEPT)
+@_once
 def _has_arrays(shape: Shape) -> bool:
     columns = [shape.by_name[name] for name in shape.carried]
     return all(column.array_type or column.cast_type for column in columns)
 
 
-@lru_cache(maxsize=_KEPT)
+@_once
 def _delete(shape: Shape, key: _Columns) -> bytes:
     statement = SQL("delete from only {} t using {} where {}")
     return statement.format(shape.identifier, _rows(shape, key), _is_key(shape, key)).as_bytes()
 
 
-@lru_cache(maxsize=_KEPT)
+@_once
 def _update(shape: Shape, key: _Columns, values: _Columns) -> bytes | None:
     """Return the statement; None when there is nothing that UPDATE could set."""
     if not values or any(shape.by_name[name].is_identity_always for name in values):
@@ -150,7 +168,7 @@ def _update(shape: Shape, key: _Columns, values: _Columns) -> bytes | None:
     return statement.format(shape.identifier, assigned, rows, _is_key(shape, key)).as_bytes()
 
 
-@lru_cache(maxsize=_KEPT)
+@_once
 def _insert(shape: Shape, columns: _Columns) -> bytes:
     statement = SQL("insert into {} ({}) overriding system value select {} from {}")
     return statement.format(

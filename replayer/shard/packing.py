@@ -54,11 +54,14 @@ def pack_rows(
 def read_types(
     connection: Connection, shape: Shape, columns: Sequence[str]
 ) -> Mapping[str, tuple[int, str]]:
-    """Return the places of packed columns in the pack, and their types as SQL writes them."""
+    """Return the places of packed columns in the pack, and their types as SQL writes them.
+
+    Without a length: a cast would cut what is too long, where an assignment refuses it.
+    """
     if not columns:
         return {}
     rows = connection.execute(
-        "select a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod)"
+        "select a.attname::text, pg_catalog.format_type(a.atttypid, -1)"
         " from pg_catalog.pg_attribute a where a.attrelid = %s::pg_catalog.regclass"
         " and a.attname = any (%s::text[])",
         (shape.identifier.as_string(), list(columns)),

@@ -15,6 +15,7 @@ from pgrepl.replayer.target_table import Tables
 from pgrepl.store.sources import find_source
 from tests.support.backlog import control, plan
 from tests.support.pipeline import IN_PIECES, QUICK, Pipeline
+from tests.support.type_scenarios import TYPES
 
 NAME = ("public", "t")
 
@@ -138,3 +139,38 @@ def test_of_tables_applied_together_only_the_one_that_fails_is_parked(source, ta
         assert apart == (set(), {"a"}, {"a"}, {"a", "b"}, {"a", "b"})[round_number]
     assert [table for table, _ in pipeline.parked()] == ["b"]
     assert pipeline.differences() == ["b"]
+
+
+#: Types of people's own, made before the tables, with two values each.
+OWN_TYPES = {
+    "create type mood as enum ('a b', 'c,\"d\"')": ("mood", "'a b'", "'c,\"d\"'"),
+    "create type pair as (a int, b text)": ("pair", "row(1, 'x, \"y\" \\'::text)::pair", "'(,)'"),
+    "create domain whole as int not null check (value > 0)": ("whole", "1", "2"),
+    "create domain couple as pair": ("couple", "'(1,x)'", "'(2,)'"),
+    "create domain code as varchar(3)": ("code[]", "'{abc,null}'", "'{}'"),
+    "create type spans as range (subtype = numeric)": ("spans", "'[1.10,2)'", "'empty'"),
+    "create type lists as (n numeric(5, 2)[])": ("lists[]", "array[row('{1,2}')]::lists[]", "'{}'"),
+}
+
+
+def test_rows_of_every_type_are_applied_together_with_others(source, target, monkeypatch):
+    types = [*TYPES, *OWN_TYPES.values()]
+    source.execute(*OWN_TYPES)
+    for number, (kind, first, _) in enumerate(types):
+        source.execute(
+            f"create table t{number} (id int primary key, v {kind})",
+            f"insert into t{number} select g, {first} from generate_series(1, 6) g",
+        )
+    pipeline = Pipeline(source, target, options={"shards": 1})
+    pipeline.copy()
+    for number, (_, first, second) in enumerate(types):
+        source.execute(
+            f"update t{number} set v = {second} where id < 3; delete from t{number} where id > 4;"
+            f"insert into t{number} values (10, {first}), (11, {second})"
+        )
+    pipeline.receive()
+    monkeypatch.setattr(together, "_apart_until", {})
+    monkeypatch.setattr(together, "write_stage", None)
+    run_tasks(pipeline)
+    assert together._apart_until == {}
+    assert pipeline.differences() == []

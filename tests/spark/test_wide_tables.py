@@ -45,3 +45,19 @@ def test_changes_of_a_table_with_all_columns_it_can_have_are_applied(source, tar
     assert result.error is None
     assert pipeline.parked() == []
     assert pipeline.differences() == []
+
+
+def test_value_that_the_target_has_no_room_for_is_not_cut(source, target):
+    source.execute(
+        make_wide("wide", MOST_COLUMNS - 1),
+        "alter table wide add last varchar(10)",
+        "insert into wide (id, last) values (1, 'abc')",
+    )
+    pipeline = Pipeline(source, target)
+    pipeline.copy()
+    target.execute(f"alter table {pipeline.schema()}.wide alter last type varchar(3)")
+    # With another key it is staged.
+    source.execute("update wide set id = 2, last = 'abcdef'")
+    pipeline.receive()
+    assert pipeline.replay().error is None
+    assert [table for table, _ in pipeline.parked()] == ["wide"]

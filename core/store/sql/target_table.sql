@@ -41,6 +41,12 @@ select t.state,
                                when a.atttypid = 'bytea'::regtype then 'bytea'
                                else 'text' end,
                   'is_generated', a.attgenerated <> '',
+                  -- computed by the source, and a plain one here
+                  'is_computed', exists (
+                      select from replication.skipped_code g
+                       where g.source_id = t.source_id and g.kind = 'generated column'
+                         and g.schema_name = t.schema_name and g.table_name = t.table_name
+                         and g.name = a.attname),
                   'is_identity_always', a.attidentity = 'a',
                   'stage_type', b.stage_type,
                   'equality_schema', e.equality_schema,
@@ -73,17 +79,18 @@ select t.state,
                where c.opcdefault and c.opcintype = coalesce(b.base_type, y.oid)
                  and y.typnamespace <> 'pg_catalog'::regnamespace) e on true
          -- How values are sent in an array: of the column's type, or else as texts, which are cast
-         -- by the type's own input. unnest() takes arrays of arrays and composite types apart.
+         -- by the type's own input. unnest() takes arrays of arrays and composite types apart, and
+         -- a few types have something else than a comma between the elements of their arrays.
          left join lateral (
-              select case when u.typarray <> 0 and u.typtype <> 'c'
-                          then array[n.nspname, v.typname] end as array_type,
-                     case when (u.typarray = 0 or u.typtype = 'c') and not exists (
+              select case when u.is_plain then array[n.nspname, v.typname] end as array_type,
+                     case when not u.is_plain and not exists (
                               select from pg_cast
                                where castsource = 'text'::regtype and casttarget = u.oid)
                           then array[n.nspname, u.typname] end as cast_type
-                from pg_type u
-                left join pg_type v on v.oid = u.typarray
-                join pg_namespace n on n.oid = coalesce(v.typnamespace, u.typnamespace)
-               where u.oid = coalesce(b.base_type, y.oid)) x on true
+                from (select p.*, p.typarray <> 0 and p.typtype <> 'c' and p.typdelim = ','
+                             as is_plain
+                        from pg_type p where p.oid = coalesce(b.base_type, y.oid)) u
+                left join pg_type v on v.oid = u.typarray and u.is_plain
+                join pg_namespace n on n.oid = coalesce(v.typnamespace, u.typnamespace)) x on true
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) a on true
  where t.source_id = %(source_id)s and t.schema_name = %(schema)s and t.table_name = %(table)s

@@ -39,6 +39,7 @@ REPORTED: dict[str, Any] = {
             "type": "integer",
             "not_null": True,
             "not_null_name": "id_there",
+            "type_default": "8",
             "default": "7",
             "generated": None,
             "identity": "",
@@ -72,7 +73,7 @@ DECODED = TableDefinition(
     bound="FOR VALUES IN (1)",
     root=("app", "p"),
     parents=(("app", "p"),),
-    columns=(Column("id", "integer", True, "7", None, "", None, "id_there"),),
+    columns=(Column("id", "integer", True, "7", None, "", None, "id_there", "8"),),
     constraints=(Constraint("fk", "f", "FOREIGN KEY (id) REFERENCES app.b(id)", ("app", "b")),),
     unique_indexes=(Index("i", "CREATE UNIQUE INDEX i ON app.p1 USING btree (id)", True),),
     oid=16385,
@@ -83,7 +84,7 @@ FIELDS = [
     *((field, part) for part in LISTS for field in REPORTED[part][0]),
 ]
 #: What rows of an older capture do not have.
-LATER = [("not_null_name", "columns"), ("oid", None)]
+LATER = [("not_null_name", "columns"), ("type_default", "columns"), ("oid", None)]
 
 
 def reported() -> dict[str, Any]:
@@ -125,9 +126,11 @@ def test_field_that_is_not_there_is_named(field, part):
 def test_what_an_older_capture_does_not_report_is_none():
     value = reported()
     del value["columns"][0]["not_null_name"]
+    del value["columns"][0]["type_default"]
     del value["oid"]
     found = decode_definition(value)
-    assert (found.columns[0].not_null_name, found.oid) == (None, None)
+    column = found.columns[0]
+    assert (column.not_null_name, column.type_default, found.oid) == (None, None, None)
 
 
 @pytest.mark.parametrize(("field", "part"), FIELDS)

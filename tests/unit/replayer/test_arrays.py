@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -129,3 +130,11 @@ def test_each_kind_of_change_is_a_statement():
 )
 def test_what_arrays_cannot_do_is_staged(table, lines):
     assert statements(table, *lines) is None
+
+
+def test_statements_do_not_outlive_the_table_they_were_made_for():
+    table = shape(*TABLE.columns, key=("id",))
+    assert statements(table, line("I", {"id": 1, "note": "x", "body": "y"}))
+    known = ref(table)
+    del table
+    assert known() is None
