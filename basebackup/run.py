@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psycopg
 from psycopg.sql import Literal
@@ -56,7 +56,7 @@ from pgrepl.store.sources import (
     set_streaming,
     write_options,
 )
-from pgrepl.store.tables import read_source_tables
+from pgrepl.store.tables import read_source_tables, record_unsent
 
 __all__ = ["copy_source"]
 
@@ -95,6 +95,8 @@ class _Run:
     #: Sessions that last for the whole run; the first holds the lock.
     target: Connection
     origin: Connection
+    #: Changes that pgoutput cannot send, from before the copy.
+    unsent: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def run(self) -> CopyReport:
         begin = time.monotonic()
@@ -140,6 +142,7 @@ class _Run:
             dbname=identity.dbname,
             system_identifier=identity.system_identifier,
             timeline=identity.timeline,
+            plugin=self.source.plugin,
         )
 
     def _begin_anew(self, source_id: int) -> Outcome:
@@ -180,7 +183,7 @@ class _Run:
         self.watcher.begin("slot")
         if self.source.plugin == "pgoutput":
             # A publication that is younger than the slot would stop it.
-            make_publications(self.origin, self.source)
+            self.unsent = make_publications(self.origin, self.source)
         keeper = keep_new_slot(self.source.endpoint, self.source.slot, self.source.plugin)
         reach("basebackup.slot_created")
         with translated(self.config.target.endpoint, "cannot record the slot"):
@@ -232,6 +235,7 @@ class _Run:
             copy_state.make_schema(
                 self.target, source_id, preparation.schemas, plan, tables, owner=owner
             )
+            record_unsent(self.target, source_id, self.unsent)
         skipped = {"left_out": len(plan.left_out), "skipped": len(plan.skipped)}
         logger.info("schema made", extra={"tables": len(tables), **skipped})
         return tables

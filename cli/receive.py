@@ -15,6 +15,7 @@ from pgrepl.errors import DdlError, UsageError
 from pgrepl.terminal import command
 
 if TYPE_CHECKING:
+    from pgrepl.config.model import Config
     from pgrepl.lsn import Lsn
     from pgrepl.receiver import Receiver, Result
 
@@ -42,6 +43,13 @@ def receive(
             help="End when all is received that committed before this position.",
         ),
     ] = None,
+    is_plugin_change: Annotated[
+        bool,
+        typer.Option(
+            "--change-plugin",
+            help="Receive what there is, give the slot the plugin of the configuration, and end.",
+        ),
+    ] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON at the end.")] = False,
 ) -> None:
     """Stream committed transactions of a source into the spool on the target.
@@ -53,6 +61,9 @@ def receive(
     from pgrepl.receiver import Notifier, Receiver
 
     config = invocation.load_config()
+    if is_plugin_change:
+        _change_plugin(config, source)
+        return
     receiver = Receiver(config, config.source(source), notifier=Notifier(os.environ))
     _stop_on_signals(receiver)
     try:
@@ -69,6 +80,15 @@ def receive(
             f" {result.change_count} changes, {result.segment_count} segments"
         )
     _report_resyncs(source, result)
+
+
+def _change_plugin(config: Config, name: str) -> None:
+    from pgrepl.receiver import change_plugin
+
+    source = config.source(name)
+    is_changed = change_plugin(config, source)
+    shown = f'slot "{source.slot}" is decoded by {source.plugin}'
+    print_line(f"{shown} now" if is_changed else f"{shown} already")
 
 
 def _parse_lsn(text: str | None) -> Lsn | None:

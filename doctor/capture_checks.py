@@ -20,7 +20,13 @@ select count(*)                                     as trigger_count,
        count(*) filter (where evtenabled = 'A')     as enabled_count,
        exists (select from pg_proc p join pg_namespace n on n.oid = p.pronamespace
                 where n.nspname = 'pgrepl' and p.proname = 'prune') as is_current,
-       array(select pubname::text from pg_publication where puballtables order by 1)
+       -- those of pgrepl, read through pgoutput, have no subscriber
+       array(select pubname::text from pg_publication p where puballtables
+                and not exists (select from pg_publication w
+                                  join pg_description d on d.objoid = w.oid
+                                   and d.classoid = 'pg_publication'::regclass
+                                 where w.pubname || '_inserts' = p.pubname
+                                   and d.description like '{"pgrepl":%') order by 1)
                                                     as publications
   from pg_event_trigger where evtname ~ '^pgrepl_.*_[01]$'
 """

@@ -17,6 +17,7 @@ from pgrepl.doctor import machine
 from pgrepl.doctor.capture_checks import CaptureFacts, check_capture, read_capture
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
 from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
+from pgrepl.doctor.publication_checks import check_publications
 from pgrepl.doctor.source_checks import (
     MINIMUM_VERSION,
     check_server,
@@ -31,6 +32,7 @@ from pgrepl.doctor.target_facts import TargetFacts, read_target
 from pgrepl.errors import PgreplError
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.publications.tables import Publications, read_publications
 
 __all__ = ["examine"]
 
@@ -48,6 +50,8 @@ class _Reading:
     probe: Probe | None
     writers: Sequence[Writer]
     capture: CaptureFacts
+    #: None when the plugin needs none.
+    publications: Publications | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +138,11 @@ def _visit(endpoint: Endpoint, read: Callable[[Connection], F]) -> _Visit[F]:
 def _visit_source(source: SourceConfig) -> _Visit[_Reading]:
     def read(connection: Connection) -> _Reading:
         facts = read_source(connection, source)
-        probe = probe_plugin(connection) if is_probe_possible(facts) else None
+        probe = probe_plugin(connection, source.plugin) if is_probe_possible(facts) else None
         is_blocked = probe is not None and probe.state is PluginState.BLOCKED
         writers = read_writers(connection) if is_blocked else []
-        return _Reading(facts, probe, writers, read_capture(connection))
+        found = read_publications(connection, source) if source.plugin == "pgoutput" else None
+        return _Reading(facts, probe, writers, read_capture(connection), found)
 
     return _visit(source.endpoint, read)
 
@@ -181,6 +186,7 @@ def _examine_source(
         reading = visit.facts
         findings += check_server(source, reading.facts, reading.probe, reading.writers, include)
         findings += check_tables(reading.facts, source.selection)
+        findings.append(check_publications(source, reading.facts, reading.publications))
         findings.append(check_capture(source.name, reading.capture))
     return Examination(Area.SOURCE, source.name, tuple(findings), visit.psql_conninfo)
 

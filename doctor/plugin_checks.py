@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from pgrepl.catalog.writers import Writer
+from pgrepl.config.model import Plugin
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
-from pgrepl.doctor.plugin_probe import PATIENCE_S, PLUGIN, PluginState, Probe
+from pgrepl.doctor.plugin_probe import PATIENCE_S, PluginState, Probe
 from pgrepl.doctor.settings_list import split_list
 from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot
 
@@ -19,13 +20,23 @@ __all__ = ["check_plugin_and_writers"]
 
 
 def check_plugin_and_writers(
-    facts: SourceFacts, probe: Probe | None, writers: Sequence[Writer]
+    plugin: Plugin, facts: SourceFacts, probe: Probe | None, writers: Sequence[Writer]
 ) -> list[Finding]:
     """Run every check that rests on the attempt; ``probe`` is None when it was not possible."""
+    if plugin == "pgoutput":
+        about_plugin = [
+            Finding.ok("plugin-allowed", "every server allows pgoutput"),
+            check_plugin(plugin, facts.server, probe),
+            Finding.ok("special-floats", "pgoutput carries NaN and Infinity"),
+        ]
+    else:
+        about_plugin = [
+            check_plugin_allowed(facts.server.role, facts.plugins, facts.slot, probe),
+            check_plugin(plugin, facts.server, probe),
+            check_special_floats(facts, probe),
+        ]
     return [
-        check_plugin_allowed(facts.server.role, facts.plugins, facts.slot, probe),
-        check_plugin(facts.server, probe),
-        check_special_floats(facts, probe),
+        *about_plugin,
         check_writers(facts.slot, probe, writers),
     ]
 
@@ -43,10 +54,10 @@ def check_plugin_allowed(
     elif plugins.value is None and slot is not None:
         return Finding.skipped("plugin-allowed", "cannot be tried while all slots are in use")
     else:
-        is_allowed = PLUGIN in names
+        is_allowed = "wal2json" in names
     if is_allowed:
-        return Finding.ok("plugin-allowed", f"the server allows {PLUGIN} to this role")
-    if any("," in name and PLUGIN in name for name in names):
+        return Finding.ok("plugin-allowed", "the server allows wal2json to this role")
+    if any("," in name and "wal2json" in name for name in names):
         # This is what ALTER SYSTEM makes of a single quoted text.
         why = (
             f"output_plugin_libraries is one name with commas in it, {plugins.value}:"
@@ -54,9 +65,9 @@ def check_plugin_allowed(
         )
     elif plugins.value is None and probe is None:
         # Servers do not list it by default, and to list it once more does no harm.
-        why = f"output_plugin_libraries cannot be read, and lists {PLUGIN} on no server by default"
+        why = "output_plugin_libraries cannot be read, and lists wal2json on no server by default"
     else:
-        why = f"output_plugin_libraries does not list {PLUGIN}, so the server refuses the plugin"
+        why = "output_plugin_libraries does not list wal2json, so the server refuses the plugin"
     # For this role alone: what others may run is not ours to change.
     statement = SQL(
         "ALTER ROLE {} SET output_plugin_libraries = pgoutput, test_decoding, wal2json"
@@ -65,12 +76,12 @@ def check_plugin_allowed(
     return Finding("plugin-allowed", Status.FAILURE, why, remedy)
 
 
-def check_plugin(server: SourceServer, probe: Probe | None) -> Finding:
+def check_plugin(plugin: Plugin, server: SourceServer, probe: Probe | None) -> Finding:
     """The plugin is installed and starts."""
     if probe is None:
         return Finding.skipped("plugin", "cannot be tried before the failures above are fixed")
     if probe.state in (PluginState.USABLE, PluginState.BLOCKED):
-        return Finding.ok("plugin", f"{PLUGIN} is installed")
+        return Finding.ok("plugin", f"{plugin} is installed")
     if probe.state is PluginState.NOT_ALLOWED:
         return Finding.skipped("plugin", "cannot be tried before the server allows it")
     if probe.state is PluginState.MISSING:
@@ -78,13 +89,13 @@ def check_plugin(server: SourceServer, probe: Probe | None) -> Finding:
         return Finding(
             "plugin",
             Status.FAILURE,
-            f"{PLUGIN} is not installed on the server: {probe.reason}",
+            f"{plugin} is not installed on the server: {probe.reason}",
             Remedy(
                 shell=(f"apt-get install postgresql-{major}-wal2json",),
                 then=f"the package is called wal2json_{major} or wal2json on Red Hat systems",
             ),
         )
-    return Finding("plugin", Status.FAILURE, f"{PLUGIN} does not start: {probe.reason}")
+    return Finding("plugin", Status.FAILURE, f"{plugin} does not start: {probe.reason}")
 
 
 def check_special_floats(facts: SourceFacts, probe: Probe | None) -> Finding:
@@ -93,15 +104,15 @@ def check_special_floats(facts: SourceFacts, probe: Probe | None) -> Finding:
     if probe is None or probe.has_text_numbers is None:
         return Finding.skipped("special-floats", "cannot be checked before the plugin was tried")
     if probe.has_text_numbers:
-        return Finding.ok("special-floats", f"{PLUGIN} 2.6 or newer carries NaN and Infinity")
+        return Finding.ok("special-floats", "wal2json 2.6 or newer carries NaN and Infinity")
     if not tables:
         return Finding.ok("special-floats", "no replicated table has float or numeric columns")
     return Finding(
         "special-floats",
         Status.WARNING,
-        f"{PLUGIN} is older than 2.6 and sends NaN and Infinity as null;"
+        f"wal2json is older than 2.6 and sends NaN and Infinity as null;"
         f" float or numeric columns: {listed(tables)}",
-        Remedy(then=f"upgrade {PLUGIN} to 2.6 where these columns may hold NaN or Infinity"),
+        Remedy(then="upgrade wal2json to 2.6 where these columns may hold NaN or Infinity"),
         tuple(tables),
     )
 

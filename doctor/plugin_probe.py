@@ -12,11 +12,10 @@ from enum import Enum
 
 from psycopg import Error, errors
 
+from pgrepl.config.model import Plugin
 from pgrepl.postgres.connect import Connection
 
-__all__ = ["PLUGIN", "PluginState", "Probe", "probe_plugin"]
-
-PLUGIN = "wal2json"
+__all__ = ["PATIENCE_S", "PluginState", "Probe", "probe_plugin"]
 
 #: Long enough for ordinary transactions to end, short enough for a person who waits.
 PATIENCE_S = 3
@@ -50,18 +49,20 @@ _STATES: dict[type[Error], PluginState] = {
 }
 
 
-def probe_plugin(connection: Connection) -> Probe:
-    """Make a temporary slot and ask the plugin for an option of version 2.6."""
+def probe_plugin(connection: Connection, plugin: Plugin = "wal2json") -> Probe:
+    """Make a temporary slot, and ask wal2json for an option of version 2.6."""
     slot = f"pgrepl_doctor_{connection.info.backend_pid}"
     connection.execute("select set_config('statement_timeout', %s, false)", (f"{PATIENCE_S}s",))
     try:
         connection.execute(
-            "select pg_create_logical_replication_slot(%s, %s, temporary => true)", (slot, PLUGIN)
+            "select pg_create_logical_replication_slot(%s, %s, temporary => true)", (slot, plugin)
         )
     except Error as exc:
         state = _STATES.get(type(exc), PluginState.FAILED)
         return Probe(state, reason=exc.diag.message_primary or "")
-    return Probe(PluginState.USABLE, has_text_numbers=_has_text_numbers(connection, slot))
+    # pgoutput prints all numbers as text.
+    has_text_numbers = plugin == "pgoutput" or _has_text_numbers(connection, slot)
+    return Probe(PluginState.USABLE, has_text_numbers=has_text_numbers)
 
 
 def _has_text_numbers(connection: Connection, slot: str) -> bool | None:

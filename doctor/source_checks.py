@@ -10,8 +10,9 @@ from pgrepl.catalog.writers import Writer
 from pgrepl.config.model import CODE_KINDS, SourceConfig
 from pgrepl.doctor.finding import Finding, Remedy, Status
 from pgrepl.doctor.plugin_checks import check_plugin_and_writers
-from pgrepl.doctor.plugin_probe import PLUGIN, Probe
+from pgrepl.doctor.plugin_probe import Probe
 from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceServer, SourceSlot
+from pgrepl.postgres.slot import PLUGINS
 from pgrepl.terminal import command
 
 __all__ = ["MINIMUM_VERSION", "check_server", "check_version", "is_probe_possible"]
@@ -45,8 +46,8 @@ def check_server(
         check_replication_privilege(server),
         check_slots(server, facts.slot),
         check_wal_senders(server, facts.slot),
-        *check_plugin_and_writers(facts, probe, writers),
-        check_slot(source.slot, server, facts.slot),
+        *check_plugin_and_writers(source.plugin, facts, probe, writers),
+        check_slot(source, server, facts.slot),
         check_wal_keep_size(server),
         check_encoding(server),
         check_large_objects(server),
@@ -150,12 +151,20 @@ def check_wal_senders(server: SourceServer, slot: SourceSlot | None) -> Finding:
     )
 
 
-def check_slot(name: str, server: SourceServer, slot: SourceSlot | None) -> Finding:
+def check_slot(source: SourceConfig, server: SourceServer, slot: SourceSlot | None) -> Finding:
     """The slot of ours, when it is there: ours, and not lost."""
+    name, plugin = source.slot, source.plugin
     if slot is None:
         return Finding.ok("slot", f'slot "{name}" does not exist yet; basebackup makes it')
     drop = SQL("SELECT pg_drop_replication_slot({})").format(Literal(name))
-    if slot.plugin != PLUGIN or slot.dbname != server.dbname:
+    if slot.plugin in PLUGINS and slot.plugin != plugin and slot.dbname == server.dbname:
+        return Finding(
+            "slot",
+            Status.FAILURE,
+            f'slot "{name}" is of plugin {slot.plugin}, the configuration says {plugin}',
+            Remedy(then=f"change it: {command('receive', source.name, '--change-plugin')}"),
+        )
+    if slot.plugin != plugin or slot.dbname != server.dbname:
         what = f"plugin {slot.plugin}, database {slot.dbname}" if slot.plugin else "a physical slot"
         return Finding(
             "slot",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from psycopg.sql import Composed
+from psycopg.sql import SQL, Composed
 
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.drop.report import DropReport, Item, Survey
@@ -63,7 +63,7 @@ def survey_source(
     return Survey(source.name, items, failures)
 
 
-def privileged_script(config: Config, source: SourceConfig) -> list[list[Composed]]:
+def privileged_script(config: Config, source: SourceConfig) -> list[list[Composed | SQL]]:
     """Return what a superuser has to run on the source, by transaction: what its role may not."""
     with connect(config.target.endpoint, _STAGE) as target:
         row = find_row(target, config.target.endpoint, source.name)

@@ -14,6 +14,11 @@ from psycopg.rows import scalar_row
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from pgrepl.config.dsn import Endpoint, Side
+from pgrepl.drop.publications import (
+    PublicationSide,
+    drop_publications,
+    look_at_publications,
+)
 from pgrepl.drop.report import DropReport, Item, Outcome
 from pgrepl.errors import AlreadyRunning, SourceError
 from pgrepl.failpoint import reach
@@ -43,6 +48,7 @@ _FUNCTIONS = (
     "ddl_calls",
     "ddl_capture",
     "ddl_context",
+    "locale",
     "plain_table_definition",
     "prune",
     "switch",
@@ -74,6 +80,7 @@ class SourceSide:
     is_superuser: bool
     may_replicate: bool
     may_switch: bool
+    publications: PublicationSide
 
     @property
     def has_capture(self) -> bool:
@@ -87,6 +94,12 @@ class SourceSide:
             found.append(Item(Side.SOURCE, "slot", slot, "found"))
         elif self.has_slot:
             found.append(Item(Side.SOURCE, "slot", slot, "kept", "this target did not make it"))
+        if is_ours:
+            own = self.publications
+            found += [Item(Side.SOURCE, "publication", name, "found") for name in own.names]
+            found += [
+                Item(Side.SOURCE, "event trigger", name, "found") for name in own.event_triggers
+            ]
         reason = self.reason_to_keep_capture(slot, is_ours=is_ours)
         outcome: Outcome = "kept" if reason else "found"
         capture = [("event trigger", name) for name in self.event_triggers]
@@ -125,7 +138,8 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
         triggers = connection.execute(
             "select t.evtname, t.evtenabled <> 'D' from pg_event_trigger t"
             " join pg_proc p on p.oid = t.evtfoid join pg_namespace n on n.oid = p.pronamespace"
-            " where t.evtname ^@ 'pgrepl_' and n.nspname = %s order by 1",
+            " where t.evtname ^@ 'pgrepl_' and not t.evtname ^@ 'pgrepl_publications_'"
+            " and n.nspname = %s order by 1",
             (_SCHEMA,),
         ).fetchall()
         objects = connection.execute(
@@ -142,6 +156,7 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
             " and has_function_privilege(p.oid, 'execute'))",
             (_SCHEMA,),
         ).fetchone()
+        publications = look_at_publications(connection, slot)
     active: dict[str, int | None] = dict(slots)
     return SourceSide(
         has_slot=slot in active,
@@ -157,6 +172,7 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
         is_superuser=bool(is_superuser),
         may_replicate=bool(may_replicate),
         may_switch=bool(may_switch),
+        publications=publications,
     )
 
 
@@ -217,11 +233,13 @@ def check_privileges(endpoint: Endpoint, side: SourceSide, slot: str, *, is_ours
     )
 
 
-def superuser_script(side: SourceSide, slot: str, *, is_ours: bool) -> list[list[Composed]]:
+def superuser_script(side: SourceSide, slot: str, *, is_ours: bool) -> list[list[Composed | SQL]]:
     """Return the statements for a superuser, by transaction: what this role may not do."""
-    script: list[list[Composed]] = []
+    script: list[list[Composed | SQL]] = []
     if is_ours and side.has_slot and not side.may_replicate:
         script.append([SQL("select pg_drop_replication_slot({})").format(Literal(slot))])
+    if is_ours and not side.publications.may_drop:
+        script.append(list(side.publications.removal(slot)))
     if _is_left(side, slot, is_ours=is_ours):
         script += _removal(side)
     return script
@@ -233,13 +251,13 @@ def _is_left(side: SourceSide, slot: str, *, is_ours: bool) -> bool:
     return side.has_capture and not is_needed and not side.is_superuser
 
 
-def _removal(side: SourceSide) -> list[list[Composed]]:
+def _removal(side: SourceSide) -> list[list[Composed | SQL]]:
     """Return the statements that remove the capture, by transaction.
 
     The triggers go first: no DDL waits while the schema waits for a transaction that wrote
     into the log.
     """
-    script = [
+    script: list[list[Composed | SQL]] = [
         [SQL("drop event trigger {}").format(Identifier(name)) for name in side.event_triggers]
     ]
     if side.has_schema:
@@ -269,6 +287,9 @@ def clear_source(endpoint: Endpoint, slot: str, report: DropReport, *, is_ours: 
         elif side.has_slot and not is_ours:
             report.kept(Side.SOURCE, "slot", "this target did not make it", slot)
         reach("drop.slot_dropped")
+        if is_ours and (side.publications.names or side.publications.event_triggers):
+            drop_publications(connection, endpoint, slot, report)
+            side = look_at_source(connection, endpoint, slot)
         if reason is None and _is_left(side, slot, is_ours=is_ours):
             reason = "it is switched off; only a superuser can remove it"
             _leave_capture(connection, endpoint, side, report)
@@ -300,7 +321,7 @@ def _leave_capture(
 
 
 def _remove_capture(
-    connection: Connection, endpoint: Endpoint, script: Sequence[Sequence[Composed]]
+    connection: Connection, endpoint: Endpoint, script: Sequence[Sequence[Composed | SQL]]
 ) -> None:
     try:
         with translated(endpoint, "cannot remove the capture of DDL"):

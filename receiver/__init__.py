@@ -3,11 +3,12 @@
 ``run`` drives: session after session it opens the spool (``spool_session``) and the source
 (``kinds``, ``source``; ``postgres`` is the only kind), and lets the source's stream hand batches to
 the thread that writes them (``spool_writer``). Where a change goes is decided by ``routing``, what
-is written together by ``segment_buffer``.
+is written together by ``segment_buffer``. ``plugin_change`` gives a slot another output plugin.
 """
 
+from pgrepl.receiver.plugin_change import change_plugin
 from pgrepl.receiver.run import Receiver, Result
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.systemd_notify import Notifier
 
-__all__ = ["Notifier", "Receiver", "ReceiverSettings", "Result"]
+__all__ = ["Notifier", "Receiver", "ReceiverSettings", "Result", "change_plugin"]

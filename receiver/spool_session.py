@@ -65,7 +65,7 @@ class SpoolSession:
     def __init__(self, connection: Connection, endpoint: Endpoint, source: SourceRow) -> None:
         """Take over a connection in autocommit mode whose session has the origin set up."""
         self._connection = connection
-        self._endpoint = endpoint
+        self._endpoint = self.endpoint = endpoint
         self.is_in_transaction = False
         self.source = source
         self._format_name = ""

@@ -9,7 +9,7 @@ and in the copy, or not: ``pgrepl parked retry`` tells the two apart by the snap
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
@@ -32,6 +32,7 @@ from pgrepl.postgres.advisory_locks import copy_lock, take_lock
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.server import identify
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.publications.tables import read_publications
 from pgrepl.store.copy_work import TableProgress, read_progress, remove_parts
 from pgrepl.store.migrations import migrate
 from pgrepl.store.parked import find_followers, park_for_resync
@@ -41,6 +42,7 @@ from pgrepl.store.tables import (
     find_copy,
     read_marked_pending,
     read_source_oids,
+    record_unsent,
     remove_table_row,
 )
 from pgrepl.terminal import command
@@ -128,7 +130,7 @@ def resync_tables(
                 )
             workers = start_copy_workers(config.spark, options.jobs, is_local=options.is_local)
             stack.callback(workers.stop)
-            run.park(tables)
+            run.park(origin, tables)
             reach("resync.parked")
             run.await_replay()
             run.await_writers(origin)
@@ -268,12 +270,22 @@ class _Resync:
                 hint="Let replay apply the DDL that waits, or give it the source's columns.",
             )
 
-    def park(self, tables: Sequence[SourceTable]) -> None:
+    def park(self, origin: Connection, tables: Sequence[SourceTable]) -> None:
         """Let replay leave the tables alone from its next transaction on."""
+        unsent: Mapping[tuple[str, str], int] = {}
+        if self._source.plugin == "pgoutput":
+            with translated(self._source.endpoint, "cannot read the publications"):
+                unsent = read_publications(origin, self._source).unsent(self._source.selection)
+        keys = {table.key for table in tables}
         with translated(self._endpoint, "cannot park the tables"), self._target.transaction():
             for table in tables:
                 park_for_resync(self._target, self._row.source_id, table.key)
                 begin_resync(self._target, self._row.source_id, table.key)
+            record_unsent(
+                self._target,
+                self._row.source_id,
+                {name: count for name, count in unsent.items() if name in keys},
+            )
 
     def await_replay(self) -> None:
         """Wait for transactions of replay that may not know yet that the tables are parked."""

@@ -42,6 +42,8 @@ class SourceFacts:
     receiver_since: datetime | None
     #: Replicated tables that the role may not read.
     unreadable: Sequence[Unreadable] = ()
+    #: Replicated tables some of whose changes pgoutput does not send, and could.
+    unpublished: Sequence[str] = ()
 
     @property
     def held_bytes(self) -> int | None:

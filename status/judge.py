@@ -90,6 +90,7 @@ def judge(
         if facts is not None:
             problems += _source_problems(facts, target)
             problems += _privilege_problems(config, facts)
+            problems += _publication_problems(config, facts)
         problems += _target_problems(config, facts, target)
         problems += _table_problems(config, target)
         problems += map(_failure, target.failures)
@@ -148,6 +149,18 @@ def _privilege_problems(config: SourceConfig, source: SourceFacts) -> Iterator[P
             f"tables that can be replicated, but neither copied nor verified:"
             f" {named(source.unreadable)}",
             open_them(config.name, source.unreadable),
+        )
+
+
+def _publication_problems(config: SourceConfig, source: SourceFacts) -> Iterator[Problem]:
+    if source.unpublished and source.plugin == "pgoutput":
+        shown = ", ".join(source.unpublished[:_NAMED])
+        more = f" and {len(source.unpublished) - _NAMED} more" * (len(source.unpublished) > _NAMED)
+        yield _source(
+            "unpublished",
+            f"tables whose changes are not sent, because they are not published: {shown}{more}",
+            f"Publish them: {command('doctor', config.name, '--sql')}; then copy them again with"
+            " pgrepl resync.",
         )
 
 

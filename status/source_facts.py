@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from psycopg.rows import class_row
 
 from pgrepl.catalog.unreadable import read_unreadable_tables
 from pgrepl.config.model import SourceConfig
+from pgrepl.config.naming import shown_name
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.publications.tables import read_publications
 from pgrepl.status.facts import SourceFacts
 
 __all__ = ["PATIENCE_S", "read_source"]
@@ -36,4 +39,12 @@ def read_source(config: SourceConfig) -> SourceFacts:
     ):
         query = load_query("pgrepl.status", "source")
         (facts,) = cursor.execute(query, {"slot": config.slot}).fetchall()
-        return replace(facts, unreadable=read_unreadable_tables(connection, config.selection))
+        unpublished: Sequence[str] = ()
+        if config.plugin == "pgoutput" and not facts.is_standby:
+            found = read_publications(connection, config).unpublished(config.selection)
+            unpublished = [shown_name(*table.key) for table in found]
+        return replace(
+            facts,
+            unreadable=read_unreadable_tables(connection, config.selection),
+            unpublished=unpublished,
+        )

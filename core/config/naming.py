@@ -130,6 +130,11 @@ class TablePattern:
         """Whether the pattern takes in tables of any number."""
         return ".*" in self._table.pattern
 
+    @property
+    def regexes(self) -> tuple[str, str]:
+        """Regular expressions of schema and table, as Python and PostgreSQL read them."""
+        return f"^(?:{self._schema.pattern})$", f"^(?:{self._table.pattern})$"
+
     def takes_schema(self, schema: str) -> bool:
         """Whether the pattern takes in tables of this schema."""
         return bool(self._schema.fullmatch(schema))

@@ -98,6 +98,9 @@ class PayloadDecoder(Protocol):
     def command_of(self, truncate: bytes) -> bytes:
         """Return what is the same for all tables that one TRUNCATE names, and for no other."""
 
+    def restarts_identity(self, truncate: bytes) -> bool:
+        """Whether a TRUNCATE starts the sequences of its table over; not every format says it."""
+
     def read_row(self, insert: bytes, errors: str = "strict") -> Mapping[str, str | None]:
         """Return the new row of a change, column to PostgreSQL's text of the value.
 

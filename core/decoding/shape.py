@@ -34,6 +34,8 @@ class Column:
     #: the type itself where only texts can be. Both None: values can be sent by COPY only.
     array_type: tuple[str, str] | None = None
     cast_type: tuple[str, str] | None = None
+    #: Generated on the source and a plain one here, which takes the source's values.
+    is_computed: bool = False
 
 
 @dataclass(frozen=True, eq=False)

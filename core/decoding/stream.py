@@ -60,6 +60,8 @@ class StreamDecoder(Protocol):
     has_heads: bool
     #: Whether values come in the ``client_encoding`` of the session.
     converts_encoding: bool
+    #: Whether it says of which table a change could not be sent.
+    tells_losses: bool
 
     def option_sets(self, slot: str) -> Sequence[Mapping[str, str]]:
         """Return options for ``START_REPLICATION``, the best first; old servers refuse some."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Literal
 
@@ -11,9 +12,10 @@ from psycopg.sql import SQL, Composed, Identifier
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import TableSelection
 from pgrepl.decoding.pgoutput.stream import publication_names
+from pgrepl.postgres.queries import load_query
 from pgrepl.publications.tables import Publications, PublishedTable
 
-__all__ = ["drop_statements", "publish_statements", "unpublished"]
+__all__ = ["drop_statements", "guard_statements", "publish_statements"]
 
 #: The first version that can publish generated columns.
 _GENERATED_VERSION = 18_00_00
@@ -21,53 +23,77 @@ _ACTIONS = ("insert, update, delete, truncate", "insert, truncate")
 
 
 def publish_statements(
-    source: SourceConfig, found: Publications, server_version: int
+    source: SourceConfig, found: Publications, server_version: int, *, is_superuser: bool
 ) -> Sequence[Composed]:
     """Return what is missing: publications, and tables in the right one of them.
 
-    Tables leave before others come: nobody's UPDATE fails in between, since all of it is meant for
-    one transaction.
+    All of it is meant for one transaction. A superuser publishes the inserts of all tables: then
+    those of a table that a CREATE TABLE AS fills are sent too.
     """
     whole, inserts = publication_names(source.slot)
-    statements = [
-        _create(name, actions, server_version)
-        for name, actions in zip((whole, inserts), _ACTIONS, strict=True)
-        if name not in found.names
-    ]
+    state = found.state
+    statements: list[Composed] = []
+    takes_all = state.takes_all_inserts if inserts in state.names else is_superuser
+    if whole not in state.names:
+        statements.append(_create(whole, _ACTIONS[0], server_version, takes_all=False))
+    if inserts not in state.names:
+        statements.append(_create(inserts, _ACTIONS[1], server_version, takes_all=takes_all))
+    comment = _comment(source.selection)
+    if state.comment != comment:
+        statement = SQL("COMMENT ON PUBLICATION {} IS {}")
+        statements.append(statement.format(Identifier(whole), sql.Literal(comment)))
     wanted = [table for table in found.tables if table.is_wanted(source.selection)]
     with_identity = [table for table in wanted if table.has_identity]
     without = [table for table in wanted if not table.has_identity]
+    statements += [
+        *_change("DROP", whole, [table for table in without if table.is_in_all]),
+        *_change("ADD", whole, [table for table in with_identity if not table.is_in_all]),
+    ]
+    if takes_all:
+        return statements
     return [
         *statements,
-        *_change("DROP", whole, [table for table in without if table.is_in_all]),
         *_change("DROP", inserts, [table for table in with_identity if table.is_in_inserts]),
-        *_change("ADD", whole, [table for table in with_identity if not table.is_in_all]),
         *_change("ADD", inserts, [table for table in without if not table.is_in_inserts]),
     ]
 
 
-def drop_statements(source: SourceConfig) -> Sequence[Composed]:
-    """Return what removes the publications."""
+def guard_statements() -> Sequence[SQL]:
+    """Return what a superuser runs to keep the publications right, in one transaction."""
     return [
+        SQL("create schema if not exists pgrepl"),
+        SQL(load_query("pgrepl.publications", "guard")),
+    ]
+
+
+def drop_statements(slot: str, *, is_superuser: bool) -> Sequence[Composed | SQL]:
+    """Return what removes the publications, and what keeps them where they were the last."""
+    dropped = [
         SQL("DROP PUBLICATION IF EXISTS {}").format(Identifier(name))
-        for name in publication_names(source.slot)
+        for name in publication_names(slot)
     ]
+    guard = [SQL(load_query("pgrepl.publications", "drop_guard"))] if is_superuser else []
+    return [*dropped, *guard]
 
 
-def unpublished(found: Publications, selection: TableSelection) -> Sequence[PublishedTable]:
-    """Return tables of the selection whose changes are not sent."""
-    return [
-        table
-        for table in found.tables
-        if table.is_wanted(selection) and not (table.is_in_all or table.is_in_inserts)
-    ]
-
-
-def _create(name: str, actions: str, server_version: int) -> Composed:
+def _create(name: str, actions: str, server_version: int, *, takes_all: bool) -> Composed:
     options = SQL("publish = {}").format(sql.Literal(actions))
     if server_version >= _GENERATED_VERSION:
         options += SQL(", publish_generated_columns = stored")
-    return SQL("CREATE PUBLICATION {} WITH ({})").format(Identifier(name), options)
+    return SQL("CREATE PUBLICATION {}{} WITH ({})").format(
+        Identifier(name), SQL(" FOR ALL TABLES" if takes_all else ""), options
+    )
+
+
+def _comment(selection: TableSelection) -> str:
+    """Return the selection as the event triggers read it."""
+    return json.dumps(
+        {
+            "pgrepl": "the tables whose changes are replicated",
+            "include": [pattern.regexes for pattern in selection.include],
+            "exclude": [pattern.regexes for pattern in selection.exclude],
+        }
+    )
 
 
 def _change(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg.rows import class_row
@@ -15,7 +15,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.spool import DDL_TABLE
 
-__all__ = ["Publications", "PublishedTable", "read_publications"]
+__all__ = ["PublicationState", "Publications", "PublishedTable", "read_publications"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class PublishedTable:
     is_in_inserts: bool
     #: Whether the role may publish it.
     is_owned: bool
+    #: How many of its rows were updated or deleted, as the statistics know it.
+    change_count: int
 
     @property
     def key(self) -> tuple[str, str]:
@@ -49,22 +51,56 @@ class PublishedTable:
 
 
 @dataclass(frozen=True, slots=True)
+class PublicationState:
+    """The row of ``sql/state.sql``."""
+
+    #: Which of the two exist.
+    names: Sequence[str]
+    #: Whether the one of inserts is of all tables, those to come too.
+    takes_all_inserts: bool
+    #: The selection, for the event triggers.
+    comment: str | None
+    #: Whether the event triggers are there.
+    is_guarded: bool
+    is_superuser: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Publications:
     """The two publications of a source, as they are."""
 
-    #: Which of them exist.
-    names: Sequence[str]
+    state: PublicationState
     tables: Sequence[PublishedTable]
+
+    def unpublished(self, selection: TableSelection) -> Sequence[PublishedTable]:
+        """Return tables of the selection some of whose changes are not sent, though they could."""
+        return [
+            table
+            for table in self.tables
+            if table.is_wanted(selection)
+            and not table.is_in_all
+            and (table.has_identity or not (table.is_in_inserts or self.state.takes_all_inserts))
+        ]
+
+    def refused(self) -> Sequence[PublishedTable]:
+        """Return tables whose UPDATE and DELETE the server refuses because of a publication."""
+        return [table for table in self.tables if table.is_in_all and not table.has_identity]
+
+    def unsent(self, selection: TableSelection) -> Mapping[tuple[str, str], int]:
+        """Return tables whose UPDATE and DELETE cannot be sent, and how many rows that was."""
+        return {
+            table.key: table.change_count
+            for table in self.tables
+            if table.is_wanted(selection) and not table.has_identity and table.key != DDL_TABLE
+        }
 
 
 def read_publications(connection: Connection, source: SourceConfig) -> Publications:
     """Read them, and every table that could be in them."""
     whole, inserts = publication_names(source.slot)
-    names = connection.execute(
-        "select pubname::text from pg_publication where pubname = any (%s)", ([whole, inserts],)
-    ).fetchall()
+    names = {"all": whole, "inserts": inserts}
+    with connection.cursor(row_factory=class_row(PublicationState)) as cursor:
+        (state,) = cursor.execute(load_query("pgrepl.publications", "state"), names).fetchall()
     with connection.cursor(row_factory=class_row(PublishedTable)) as cursor:
-        tables = cursor.execute(
-            load_query("pgrepl.publications", "tables"), {"all": whole, "inserts": inserts}
-        ).fetchall()
-    return Publications([name for (name,) in names], tables)
+        tables = cursor.execute(load_query("pgrepl.publications", "tables"), names).fetchall()
+    return Publications(state, tables)

@@ -31,6 +31,7 @@ __all__ = [
     "remove_target_schemas",
     "set_copying",
     "set_creating",
+    "set_plugin",
     "set_streaming",
     "take_target_schemas",
     "write_options",
@@ -77,14 +78,20 @@ def add_source(
     dbname: str,
     system_identifier: int,
     timeline: int,
+    plugin: str = "wal2json",
 ) -> int:
     """Record a source before anything of it is made, and return its number."""
     ((source_id,),) = connection.execute(
-        "insert into replication.source (name, slot, dbname, system_identifier, timeline)"
-        " values (%s, %s, %s, %s, %s) returning source_id",
-        (name, slot, dbname, system_identifier, timeline),
+        "insert into replication.source (name, slot, dbname, system_identifier, timeline, plugin)"
+        " values (%s, %s, %s, %s, %s, %s) returning source_id",
+        (name, slot, dbname, system_identifier, timeline, plugin),
     ).fetchall()
     return int(source_id)
+
+
+def set_plugin(connection: Connection, name: str, plugin: str) -> None:
+    """Record which output plugin the slot of a source has now."""
+    connection.execute("update replication.source set plugin = %s where name = %s", (plugin, name))
 
 
 def set_creating(connection: Connection, source_id: int) -> None:

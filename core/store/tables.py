@@ -38,7 +38,10 @@ __all__ = [
     "read_marked_pending",
     "read_source_oids",
     "read_source_tables",
+    "read_target_tables",
+    "read_unsent",
     "read_versions",
+    "record_unsent",
     "remove_table",
     "remove_table_row",
     "remove_tables",
@@ -95,6 +98,9 @@ class Condition:
 class TargetTable:
     """A row of ``sql/target_table.sql``."""
 
+    #: On the source.
+    schema: str
+    table: str
     state: TableState
     start_lsn: Lsn | None
     start_snapshot: str | None
@@ -222,6 +228,26 @@ def begin_resync(connection: Connection, source_id: int, name: _Name) -> None:
     )
 
 
+def record_unsent(connection: Connection, source_id: int, counts: Mapping[_Name, int]) -> None:
+    """Record what of tables without an identity is in the copy that begins now."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "update replication.source_table set unsent_changes = %s"
+            " where source_id = %s and schema_name = %s and table_name = %s",
+            [(count, source_id, *name) for name, count in counts.items()],
+        )
+
+
+def read_unsent(connection: Connection, source_id: int) -> Mapping[_Name, int]:
+    """Return what was recorded, for each table that is known."""
+    rows = connection.execute(
+        "select schema_name::text, table_name::text, unsent_changes from replication.source_table"
+        " where source_id = %s",
+        (source_id,),
+    )
+    return {(schema, table): count for schema, table, count in rows.fetchall()}
+
+
 def begin_copies(
     connection: Connection,
     source_id: int,
@@ -282,11 +308,34 @@ def read_marked_pending(connection: Connection, source_id: int) -> Sequence[_Nam
 
 def find_target_table(connection: Connection, source_id: int, name: _Name) -> TargetTable | None:
     """Return how a table is replicated and what its copy looks like; None when it is unknown."""
+    condition = (
+        " where t.source_id = %(source_id)s"
+        " and t.schema_name = %(schema)s and t.table_name = %(table)s"
+    )
     with connection.cursor(row_factory=class_row(TargetTable)) as cursor:
         return cursor.execute(
-            load_query("pgrepl.store", "target_table"),
+            load_query("pgrepl.store", "target_table") + condition,
             {"source_id": source_id, "schema": name[0], "table": name[1]},
         ).fetchone()
+
+
+def read_target_tables(
+    connection: Connection, source_id: int, names: Sequence[_Name]
+) -> Sequence[TargetTable]:
+    """Return the same of many tables, at a fraction of the price."""
+    condition = (
+        " where t.source_id = %(source_id)s and (t.schema_name, t.table_name) in"
+        " (select * from unnest(%(schemas)s::name[], %(names)s::name[]))"
+    )
+    with connection.cursor(row_factory=class_row(TargetTable)) as cursor:
+        return cursor.execute(
+            load_query("pgrepl.store", "target_table") + condition,
+            {
+                "source_id": source_id,
+                "schemas": [schema for schema, _ in names],
+                "names": [name for _, name in names],
+            },
+        ).fetchall()
 
 
 def read_versions(

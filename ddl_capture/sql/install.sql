@@ -191,6 +191,8 @@ begin
     -- triggers since 17, may run in a read-only transaction and changes no structure.
     if v_kind = 'end' and v_objects is null and v_dropped is null and not v_is_extension
        or tg_tag in ('REFRESH MATERIALIZED VIEW', 'REINDEX')
+       -- Ours, see core/publications/sql/guard.sql.
+       or tg_tag = 'ALTER PUBLICATION' and v_context ~ 'function pgrepl[.]change_publication[(]'
     then
         return;
     end if;

@@ -15,6 +15,7 @@ from pgrepl.postgres.encodings import python_codec
 from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.backlog import Backlog
 from pgrepl.receiver.postgres.catalog import SourceFacts, mark_end, read_catalogue, read_facts
+from pgrepl.receiver.postgres.loss_watch import WatchedReading
 from pgrepl.receiver.postgres.replication_stream import ReplicationStream, open_stream
 from pgrepl.receiver.postgres.slot_access import SlotAccess
 from pgrepl.receiver.postgres.slot_reading import SlotReading
@@ -50,7 +51,9 @@ class PostgresSource:
         return is_exact and not self._decoder.has_special_values({})
 
     @contextmanager
-    def open(self, spool: SpoolSession, stop: Position | None) -> Iterator[SlotReading]:
+    def open(
+        self, spool: SpoolSession, stop: Position | None
+    ) -> Iterator[SlotReading | WatchedReading]:
         """Connect, check that nothing is missing, and let the server begin to send."""
         stop_lsn = None if stop is None else as_lsn(stop)
         stream = open_stream(self._config)
@@ -76,7 +79,7 @@ class PostgresSource:
                 stop=stop_lsn,
             )
             pulled = access.begin(start, facts)
-            yield SlotReading(
+            reading = SlotReading(
                 access,
                 self._assembler(
                     spool,
@@ -90,6 +93,11 @@ class PostgresSource:
                 timeout_s=float(facts.wal_sender_timeout_s),
                 pulled=pulled,
             )
+            if self._decoder.tells_losses:
+                yield reading
+            else:
+                wakeup = self._surroundings.wakeup
+                yield WatchedReading(reading, self._config, spool, wakeup)
         finally:
             stream.close(0)
 

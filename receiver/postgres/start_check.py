@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pgrepl.errors import SourceError, SpoolError
 from pgrepl.lsn import Lsn
+from pgrepl.postgres.slot import PLUGINS
 from pgrepl.receiver.postgres.catalog import SourceFacts
 from pgrepl.receiver.spool_session import Progress
 from pgrepl.store.sources import SourceRow
@@ -93,8 +94,18 @@ def _check_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> Non
 def _check_slot(row: SourceRow, facts: SourceFacts, plugin: str) -> None:
     again = _again(row)
     where = f'slot "{row.slot}" of source "{row.name}"'
+    change = command("receive", row.name, "--change-plugin")
     if facts.slot_plugin is None:
-        raise SourceError(f"{where} does not exist any more", hint=again)
+        raise SourceError(
+            f"{where} does not exist any more",
+            hint=f"If its plugin was being changed: {change}. Else copy it again:"
+            f" {command('basebackup', row.name, '--restart')}.",
+        )
+    if facts.slot_plugin in PLUGINS and facts.slot_plugin != plugin:
+        raise SourceError(
+            f'{where} is of plugin "{facts.slot_plugin}", the configuration says "{plugin}"',
+            hint=f"Change it: {change}.",
+        )
     if facts.slot_plugin != plugin or facts.slot_dbname != row.dbname:
         raise SourceError(
             f'{where} belongs to plugin "{facts.slot_plugin}" and database'

@@ -60,6 +60,11 @@ class _Truncated:
     name: TableName
     lines: Lines
 
+    @property
+    def restarts_identity(self) -> bool:
+        """Whether its sequences start over; the same for all tables of a command."""
+        return self.lines.decoder.restarts_identity(self.lines.changes[0])
+
 
 class LineReplay:
     """Takes payloads in order."""
@@ -179,7 +184,11 @@ class LineReplay:
                 emptied.append((each, table))
         try:
             with told(None):
-                _truncate(self._connection, [table for _, table in emptied])
+                _truncate(
+                    self._connection,
+                    [table for _, table in emptied],
+                    restarts_identity=truncated[0].restarts_identity,
+                )
         except TableFailed:
             for each, table in emptied:
                 self._truncate_alone(each, table)
@@ -188,7 +197,7 @@ class LineReplay:
         """Empty one table of several of which one cannot be."""
         try:
             with told(table.shape):
-                _truncate(self._connection, [table])
+                _truncate(self._connection, [table], restarts_identity=truncated.restarts_identity)
         except TableFailed as failed:
             self._handlers.fail(table, truncated.lines, failed)
 
@@ -202,7 +211,7 @@ class LineReplay:
             self._handlers.apply(self._tables.look_up(name), lines)
 
 
-def _truncate(connection: Connection, tables: Iterable[Table]) -> None:
+def _truncate(connection: Connection, tables: Iterable[Table], *, restarts_identity: bool) -> None:
     """Empty tables together: they may refer to one another; after an error none of them is."""
     shapes = [table.shape for table in tables if table.shape is not None]
     if not shapes:
@@ -210,7 +219,11 @@ def _truncate(connection: Connection, tables: Iterable[Table]) -> None:
     names = SQL(", ").join(SQL("only {}").format(shape.identifier) for shape in shapes)
     try:
         with connection.transaction():
-            connection.execute(SQL("truncate {}").format(names))
+            connection.execute(
+                SQL("truncate {}{}").format(
+                    names, SQL(" restart identity" if restarts_identity else "")
+                )
+            )
     except errors.FeatureNotSupported:
         # A table that is not owned by pgrepl refers to one of them: it would be emptied as well.
         with connection.transaction():

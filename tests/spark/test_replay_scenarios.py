@@ -152,6 +152,19 @@ def test_what_only_the_target_has_stays(replayed):
     ]
 
 
+def test_table_whose_key_is_not_sent_is_parked(replayed, binaries):
+    pipeline, _ = replayed
+    if pipeline.plugin != "pgoutput" or binaries.version >= (18,):
+        pytest.skip("its key is sent")
+    ((schema, reason),) = pipeline.target.rows(
+        "select schema_name::text, reason from replication.parked_table"
+    )
+    assert (schema, reason.split(",")[0]) == (
+        "generated_key",
+        'column "g" is generated on the source',
+    )
+
+
 @pytest.mark.usefixtures("one_spark_session")
 def test_numbers_that_are_none_arrive_where_that_is_asked_for(source, target):
     source.execute(

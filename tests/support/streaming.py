@@ -132,6 +132,12 @@ class Streaming:
         ]
         return [line for line in found if line["action"] != "B"]
 
+    def messages(self, columns: str = "action, table_name, columns") -> list[tuple[Any, ...]]:
+        """Return what the spool holds as people see it, in order."""
+        return self.target.rows(
+            f"select {columns} from replication.messages order by source, seq, part, number"
+        )
+
     def values(self, table: str, column: str = "id") -> list[Any]:
         """Return the values of a column in the order the changes of a table were spooled."""
         return [

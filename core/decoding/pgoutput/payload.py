@@ -36,6 +36,8 @@ __all__ = ["PgoutputPayload"]
 
 #: After change and description: the size of the change.
 _SIZE_BYTES = 4
+#: Of the options of a TRUNCATE. CASCADE says nothing: the tables it led to are named as well.
+_RESTART_IDENTITY = 2
 
 
 class PgoutputPayload:
@@ -88,6 +90,10 @@ class PgoutputPayload:
     def command_of(self, truncate: bytes) -> bytes:
         """Return its options: what is emptied one right after the other is emptied together."""
         return b"%d" % truncate_options(_cut(truncate)[0])
+
+    def restarts_identity(self, truncate: bytes) -> bool:
+        """Whether a TRUNCATE starts the sequences of its table over."""
+        return bool(truncate_options(_cut(truncate)[0]) & _RESTART_IDENTITY)
 
     def read_row(self, insert: bytes, errors: str = "strict") -> Mapping[str, str | None]:
         """Return the new row of a change."""

@@ -54,6 +54,7 @@ class PgoutputStream:
     key_end = b""
     has_heads = True
     converts_encoding = True
+    tells_losses = False
 
     def __init__(self) -> None:
         """Begin with no table known."""

@@ -52,10 +52,22 @@ class TupleLayout(Layout):
     def __init__(self, shape: Shape, relation: Relation, present: Sequence[int]) -> None:
         """Take the columns that are there by their places."""
         names = relation.columns
+        _check_all_sent(shape, names)
         super().__init__(shape, [names[place] for place in present], relation.identity)
         places = {name: place for place, name in enumerate(names)}
         self.new_places = [places[name] for name in self.columns]
         self.old_places = [places[name] for name in self.identity]
+
+
+def _check_all_sent(shape: Shape, names: Sequence[str]) -> None:
+    """Refuse changes without a column that only the source can compute."""
+    for column in shape.columns:
+        is_needed = column.is_computed or (column.is_generated and column.name in shape.key)
+        if is_needed and column.name not in names:
+            raise ColumnMissing(
+                f'column "{column.name}" is generated on the source, and pgoutput does not send it'
+                " before version 18"
+            )
 
 
 @dataclass(slots=True)
@@ -78,7 +90,8 @@ class TupleChanges(TableChanges):
             self.problem = ColumnMissing("the target has no such table")
             return
         try:
-            self.runs += _Reader(self, relation).read(messages)
+            for run in _Reader(self, relation).read(messages):
+                self.add_changes(run.layout, run.changes)
         except ColumnMissing as exc:
             self.problem = self.problem or exc
         except IndexError as exc:

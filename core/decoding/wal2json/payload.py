@@ -65,6 +65,10 @@ class Wal2JsonPayload:
         """Return its position: one TRUNCATE is one record in the write-ahead log."""
         return truncate[truncate.find(_LSN) : truncate.find(SCHEMA)]
 
+    def restarts_identity(self, truncate: bytes) -> bool:  # noqa: ARG002  it does not say
+        """Return False: sequences are copied from the source later."""
+        return False
+
     def read_row(self, insert: bytes, errors: str = "strict") -> Mapping[str, str | None]:
         """Return the new row of a change."""
         names, values = read_entries(insert, insert.find(COLUMNS) + len(COLUMNS), self._codec)

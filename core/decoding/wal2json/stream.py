@@ -70,6 +70,7 @@ class Wal2JsonStream:
     key_end = KEY_END
     has_heads = False
     converts_encoding = False
+    tells_losses = True
 
     def option_sets(self, slot: str) -> Sequence[Mapping[str, str]]:  # noqa: ARG002  the same for all
         """Return the options, first with what wal2json 2.6 added."""

@@ -9,7 +9,9 @@ select n.nspname::text                          as schema,
                 where r.prrelid = c.oid and p.pubname = %(all)s)     as is_in_all,
        exists (select from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
                 where r.prrelid = c.oid and p.pubname = %(inserts)s) as is_in_inserts,
-       pg_has_role(c.relowner, 'USAGE')         as is_owned
+       pg_has_role(c.relowner, 'USAGE')         as is_owned,
+       -- of rows updated and deleted since the statistics were reset, those of aborted transactions too
+       pg_stat_get_tuples_updated(c.oid) + pg_stat_get_tuples_deleted(c.oid) as change_count
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
   left join pg_class rc on rc.oid = pg_partition_root(c.oid)

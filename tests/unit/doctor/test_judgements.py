@@ -83,7 +83,7 @@ def test_single_quoted_list_is_explained():
 
 def test_missing_plugin_names_the_package_of_the_servers_version():
     probe = Probe(PluginState.MISSING, reason='could not access file "wal2json"')
-    finding = check_plugin(server(version_num=170002), probe)
+    finding = check_plugin("wal2json", server(version_num=170002), probe)
     assert finding.status is Status.FAILURE
     assert finding.remedy is not None
     assert finding.remedy.shell == ("apt-get install postgresql-17-wal2json",)
@@ -98,20 +98,33 @@ def test_new_plugin_carries_special_floats():
     assert check_special_floats(facts, probe).status is Status.OK
 
 
+SOURCE = SourceConfig(
+    name="shop",
+    dsn=Dsn("dbname=shop"),
+    slot="pgrepl_shop",
+    schema=SchemaTemplate("{db}_{schema}"),
+    selection=TableSelection.of(["*.*"]),
+)
+
+
+def test_slot_of_the_other_plugin_says_how_to_change_it():
+    slot = SourceSlot("pgoutput", "shop", is_active=False, wal_status="reserved", held_bytes=1)
+    finding = check_slot(SOURCE, SERVER, slot)
+    assert finding.remedy is not None
+    assert (finding.status, finding.remedy.then) == (
+        Status.FAILURE,
+        "change it: pgrepl receive shop --change-plugin",
+    )
+
+
 def test_slot_about_to_be_lost_fails():
     slot = SourceSlot("wal2json", "shop", is_active=False, wal_status="unreserved", held_bytes=1)
-    finding = check_slot("pgrepl_shop", SERVER, slot)
+    finding = check_slot(SOURCE, SERVER, slot)
     assert (finding.status, "about to be lost" in finding.message) == (Status.FAILURE, True)
 
 
 def test_source_whose_code_is_trusted_is_a_warning_that_says_what_that_means():
-    source = SourceConfig(
-        name="shop",
-        dsn=Dsn("dbname=shop"),
-        slot="pgrepl_shop",
-        schema=SchemaTemplate("{db}_{schema}"),
-        selection=TableSelection.of(["*.*"]),
-    )
+    source = SOURCE
     assert check_trust_code(source).status is Status.OK
     assert check_trust_code(source, ["views", "grants"]).status is Status.OK
     finding = check_trust_code(source, ["functions", "views"])

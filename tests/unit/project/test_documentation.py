@@ -105,7 +105,7 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     }
     version = {"version"}
     unreachable = {"reachable", "readable"}
-    kinds = ("source", "plugin", "table", "capture", "future")
+    kinds = ("source", "plugin", "table", "capture", "future", "publication")
     judged = {check for kind in kinds for check in checks[f"{kind}_checks"]}
     assert set(documented["source"]) == judged | unreachable
     of_target = checks["target_checks"] | checks["owner_checks"] | checks["code_checks"]

@@ -1,0 +1,185 @@
+-- Keep the publications of pgrepl such that no statement on this server fails because of them. Run as
+-- a superuser; running it again renews it. Removed with the last of the publications.
+--
+-- The server refuses an UPDATE or DELETE of a table that is published for them and has no replica
+-- identity. So a table that loses its identity leaves the publication in the same transaction, and
+-- one that gets an identity, or is new, joins. And the server refuses to make a published table
+-- unlogged, so that it leaves before that.
+--
+-- Nobody waits for this: where another transaction holds a publication, a table that lost its
+-- identity gets the whole row as its identity instead, and all others stay as they are; pgrepl
+-- doctor and pgrepl status name them.
+
+-- Publications of pgrepl, with the selection of their source: which tables join.
+create or replace function pgrepl.publications(
+    out whole name, out inserts name, out is_listed boolean, out included json, out excluded json)
+returns setof record language sql stable set search_path = pg_catalog, pg_temp as $function$
+    select p.pubname, i.pubname, not i.puballtables,
+           d.description::json -> 'include', d.description::json -> 'exclude'
+      from pg_publication p
+      join pg_description d on d.objoid = p.oid and d.classoid = 'pg_publication'::regclass
+      join pg_publication i on i.pubname = p.pubname || '_inserts'
+      -- Whoever else made one may have written anything there.
+      join pg_roles r on r.oid = p.pubowner and (r.rolsuper or r.rolreplication)
+     where d.description like '{"pgrepl":%'
+$function$;
+
+create or replace function pgrepl.change_publication(pub name, action text, rel oid)
+returns boolean language plpgsql
+set search_path = pg_catalog, pg_temp set lock_timeout = '200ms'
+-- Event triggers of others are not meant for this.
+set session_replication_role = 'replica' as $function$
+begin
+    execute format('alter publication %I %s table only %s', pub, action, rel::regclass);
+    return true;
+exception
+    when lock_not_available or deadlock_detected then
+        return false;
+end
+$function$;
+
+create or replace function pgrepl.keep_identity(rel oid) returns void language plpgsql
+set search_path = pg_catalog, pg_temp
+set session_replication_role = 'replica' as $function$
+begin
+    execute format('alter table only %s replica identity full', rel::regclass);
+end
+$function$;
+
+-- As core/publications/sql/tables.sql judges.
+create or replace function pgrepl.keep_publications() returns event_trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $function$
+declare
+    v_rels  oid[];
+    v_pub   record;
+    v_table record;
+    -- Whether the command may have changed any table at all.
+    v_is_open boolean := false;
+begin
+    if not exists (select from pgrepl.publications()) then
+        return;
+    end if;
+
+    if tg_event = 'ddl_command_start' then
+        -- Which tables it is about is not known yet: whatever it names may be one.
+        if current_query() ~* 'unlogged' then
+            for v_table in
+                select p.pubname, c.oid from pg_publication_rel r
+                  join pg_publication p on p.oid = r.prpubid
+                  join pg_class c on c.oid = r.prrelid
+                 where p.pubname in (select whole from pgrepl.publications()
+                                      union all select inserts from pgrepl.publications())
+                   and strpos(lower(current_query()), lower(c.relname)) > 0
+            loop
+                perform pgrepl.change_publication(v_table.pubname, 'drop', v_table.oid);
+            end loop;
+        end if;
+        return;
+    end if;
+
+    v_is_open := tg_tag in ('ALTER SCHEMA', 'ALTER EXTENSION', 'CREATE EXTENSION', 'CREATE SCHEMA')
+                 or tg_tag = 'ALTER TABLE' and current_query() ~* 'unlogged';
+    if tg_tag not like 'DROP %' and not v_is_open then
+        select array_agg(distinct c.objid) into v_rels
+          from pg_event_trigger_ddl_commands() c
+         where c.classid = 'pg_class'::regclass and c.schema_name is distinct from 'pg_temp'
+           and c.object_type = 'table';
+        if v_rels is null then
+            return;
+        end if;
+        -- With its partitions and children, however deep.
+        with recursive family (oid) as (
+            select unnest(v_rels)
+             union
+            select h.inhrelid from family f join pg_inherits h on h.inhparent = f.oid)
+        select array_agg(oid) into v_rels from family;
+    end if;
+
+    for v_pub in select * from pgrepl.publications()
+    loop
+        for v_table in
+            with found as (
+                select c.oid, w.oid is not null as is_in_whole, s.oid is not null as is_in_inserts,
+                       c.relpersistence = 'p'
+                       and (c.relreplident = 'f'
+                            or exists (select from pg_index x
+                                        where x.indrelid = c.oid and x.indisvalid and x.indimmediate
+                                          and (c.relreplident = 'd' and x.indisprimary
+                                               or c.relreplident = 'i' and x.indisreplident)
+                                          and not exists (select from pg_attribute a
+                                                           where a.attrelid = c.oid
+                                                             and a.attnum = any (x.indkey)
+                                                             and a.attgenerated <> '')))
+                           as has_identity,
+                       n.nspname, coalesce(pg_partition_root(c.oid), c.oid) as root
+                  from pg_class c
+                  join pg_namespace n on n.oid = c.relnamespace
+                  left join pg_publication_rel w on w.prrelid = c.oid and w.prpubid =
+                       (select oid from pg_publication where pubname = v_pub.whole)
+                  left join pg_publication_rel s on s.prrelid = c.oid and s.prpubid =
+                       (select oid from pg_publication where pubname = v_pub.inserts)
+                 where c.relkind = 'r' and (v_rels is null or c.oid = any (v_rels))
+                   -- A DROP makes nothing new.
+                   and (v_rels is not null or v_is_open or w.oid is not null)
+                   and (w.oid is not null or s.oid is not null or c.relpersistence = 'p'
+                        and n.nspname !~ '^pg_'
+                        and n.nspname not in ('information_schema', 'pgrepl')
+                        and not exists (select from pg_depend d
+                                         where d.classid = 'pg_class'::regclass and d.objid = c.oid
+                                           and d.deptype = 'e')))
+            select f.*,
+                   f.nspname !~ '^pg_' and f.nspname not in ('information_schema', 'pgrepl')
+                   and exists (select from json_array_elements(v_pub.included) e
+                                where rn.nspname ~ (e->>0) and rc.relname ~ (e->>1))
+                   and not exists (select from json_array_elements(v_pub.excluded) e
+                                    where rn.nspname ~ (e->>0) and rc.relname ~ (e->>1))
+                       as is_selected
+              from found f
+              join pg_class rc on rc.oid = f.root
+              join pg_namespace rn on rn.oid = rc.relnamespace
+             where f.is_in_whole and not f.has_identity or not f.is_in_whole and f.has_identity
+                or v_pub.is_listed and not f.has_identity and not f.is_in_inserts
+        loop
+            if v_table.is_in_whole and not v_table.has_identity then
+                if not pgrepl.change_publication(v_pub.whole, 'drop', v_table.oid) then
+                    perform pgrepl.keep_identity(v_table.oid);
+                    continue;
+                end if;
+            elsif v_table.has_identity and not v_table.is_in_whole and v_table.is_selected then
+                if pgrepl.change_publication(v_pub.whole, 'add', v_table.oid)
+                   and v_table.is_in_inserts
+                then
+                    perform pgrepl.change_publication(v_pub.inserts, 'drop', v_table.oid);
+                end if;
+            end if;
+            if v_pub.is_listed and v_table.is_selected and not v_table.has_identity
+               and not v_table.is_in_inserts
+               and exists (select from pg_class where oid = v_table.oid and relpersistence = 'p')
+            then
+                perform pgrepl.change_publication(v_pub.inserts, 'add', v_table.oid);
+            end if;
+        end loop;
+    end loop;
+end
+$function$;
+
+revoke all on function pgrepl.publications(), pgrepl.change_publication(name, text, oid),
+                       pgrepl.keep_identity(oid), pgrepl.keep_publications() from public;
+
+-- "always": a session that is set to replica is no exception for the server either.
+do $block$
+begin
+    drop event trigger if exists pgrepl_publications_start;
+    drop event trigger if exists pgrepl_publications_end;
+    create event trigger pgrepl_publications_start on ddl_command_start when tag in ('ALTER TABLE')
+        execute function pgrepl.keep_publications();
+    create event trigger pgrepl_publications_end on ddl_command_end
+        when tag in ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'ALTER TABLE', 'CREATE SCHEMA',
+                     'ALTER SCHEMA', 'CREATE EXTENSION', 'ALTER EXTENSION', 'DROP INDEX', 'DROP TYPE',
+                     'DROP DOMAIN', 'DROP EXTENSION', 'DROP SCHEMA', 'DROP FUNCTION', 'DROP COLLATION',
+                     'DROP OPERATOR CLASS', 'DROP OPERATOR FAMILY', 'DROP OWNED', 'DROP TABLE')
+        execute function pgrepl.keep_publications();
+    alter event trigger pgrepl_publications_start enable always;
+    alter event trigger pgrepl_publications_end enable always;
+end
+$block$;

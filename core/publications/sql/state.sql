@@ -1,0 +1,12 @@
+-- The two publications of a source, what keeps them, and what the role may do about them.
+select (select coalesce(array_agg(pubname::text), '{}') from pg_publication
+         where pubname in (%(all)s, %(inserts)s))                  as names,
+       (select coalesce(bool_or(puballtables), false) from pg_publication
+         where pubname = %(inserts)s)                              as takes_all_inserts,
+       (select d.description from pg_publication p
+          join pg_description d on d.objoid = p.oid and d.classoid = 'pg_publication'::regclass
+         where p.pubname = %(all)s)                                as comment,
+       (select count(*) = 2 from pg_event_trigger
+         where evtname in ('pgrepl_publications_start', 'pgrepl_publications_end')
+           and evtenabled = 'A')                                   as is_guarded,
+       (select rolsuper from pg_roles where rolname = current_user) as is_superuser

@@ -1,0 +1,97 @@
+"""Notice what a publication does not send: of that pgoutput says nothing.
+
+An UPDATE or DELETE of a table without a replica identity leaves no trace in the stream, only in the
+source's statistics: when they count more of them than when the copy began, the table has to be
+copied again. So has a table that is not published at all. What a transaction did that rolled back
+is counted as well: a table may be marked for nothing, but none that differs is forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from contextlib import closing
+
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import SourceConfig
+from pgrepl.errors import PgreplError
+from pgrepl.postgres.connect import connect
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.publications.tables import read_publications
+from pgrepl.receiver.postgres.slot_reading import SlotReading
+from pgrepl.receiver.routing import TableName
+from pgrepl.receiver.spool_session import SpoolSession
+from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.wakeup import Wakeup
+from pgrepl.store.tables import add_lost_table, read_unsent
+
+__all__ = ["WatchedReading"]
+
+logger = logging.getLogger(__name__)
+
+_STAGE = "receive"
+_LOOK_S = 10.0
+_NO_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no replica identity"
+_NOT_PUBLISHED = "its changes are not published"
+
+
+class WatchedReading:
+    """Reads a slot, and looks for losses now and then meanwhile, and once after it."""
+
+    def __init__(
+        self, reading: SlotReading, source: SourceConfig, spool: SpoolSession, wakeup: Wakeup
+    ) -> None:
+        """Take over a reading that can begin."""
+        self.start = reading.start
+        self._reading = reading
+        self._source = source
+        self._target = spool.endpoint
+        self._source_id = spool.source.source_id
+        self._wakeup = wakeup
+        self._is_over = threading.Event()
+
+    def run(self, writer: SpoolWriter) -> None:
+        """Read until told to stop, or until the end that was asked for."""
+        # Whoever is told to stop does not wait for a server that does not answer.
+        threading.Thread(target=self._look_again, name="loss-watch", daemon=True).start()
+        try:
+            self._reading.run(writer)
+        finally:
+            self._is_over.set()
+        if not self._wakeup.is_stopping:
+            _look(self._source, self._target, self._source_id)
+
+    def _look_again(self) -> None:
+        while not self._is_over.wait(_LOOK_S):
+            _look(self._source, self._target, self._source_id)
+
+
+def _look(source: SourceConfig, target: Endpoint, source_id: int) -> None:
+    """Mark tables that lost changes; a server that does not answer is asked again later."""
+    try:
+        with (
+            closing(connect(target, _STAGE)) as connection,
+            translated(target, "cannot note what was lost"),
+        ):
+            # Before the source: what is noted of a copy is never newer than what is counted.
+            known = read_unsent(connection, source_id)
+            for name, reason in _find(source, known).items():
+                add_lost_table(connection, source_id, name, reason)
+    except PgreplError as exc:
+        logger.warning("cannot look for changes that were not sent: %s", exc.message)
+
+
+def _find(source: SourceConfig, known: Mapping[TableName, int]) -> Mapping[TableName, str]:
+    with (
+        closing(connect(source.endpoint, _STAGE)) as connection,
+        translated(source.endpoint, "cannot read the publications"),
+    ):
+        found = read_publications(connection, source)
+    lost = {table.key: _NOT_PUBLISHED for table in found.unpublished(source.selection)}
+    lost |= {
+        name: _NO_IDENTITY
+        for name, count in found.unsent(source.selection).items()
+        if count != known.get(name, 0)
+    }
+    return lost

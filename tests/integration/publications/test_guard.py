@@ -1,0 +1,265 @@
+"""No statement on a source fails because its tables are published, whatever becomes of them."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from pgrepl.config.dsn import Side
+from pgrepl.config.naming import TableSelection
+from pgrepl.doctor.finding import Status
+from pgrepl.doctor.publication_checks import check_publications
+from pgrepl.doctor.source_facts import read_source
+from pgrepl.postgres.connect import connect
+from pgrepl.publications.make import make_publications
+from pgrepl.publications.plan import drop_statements
+from pgrepl.publications.tables import read_publications
+from tests.support.copying import make_config
+
+KEYED = "create table t (id int primary key, note text); insert into t values (1, 'one')"
+
+
+def source_of(source, exclude=()):
+    (config,) = make_config(source, source, plugin="pgoutput").sources.values()
+    object.__setattr__(config, "selection", TableSelection.of(["*.*"], exclude))
+    return config
+
+
+def publish(source, exclude=()):
+    with connect(source.endpoint(Side.SOURCE), "test") as connection:
+        make_publications(connection, source_of(source, exclude))
+
+
+def unpublish(source):
+    with connect(source.endpoint(Side.SOURCE), "test") as connection:
+        for statement in drop_statements(f"pgrepl_{source.name}", is_superuser=True):
+            connection.execute(statement)
+
+
+def members(source, suffix=""):
+    return [
+        name
+        for (name,) in source.rows(
+            "select relname::text from pg_publication_rel r"
+            " join pg_publication p on p.oid = prpubid join pg_class c on c.oid = prrelid"
+            f" where pubname = 'pgrepl_{source.name}{suffix}' order by 1"
+        )
+    ]
+
+
+@pytest.fixture
+def published(source):
+    source.execute(KEYED)
+    publish(source)
+    assert members(source) == ["t"]
+    return source
+
+
+LOSSES = {
+    "primary_key": "alter table t drop constraint t_pkey",
+    "column_of_the_key": "alter table t drop column id, add column id int",
+    "nothing": "alter table t replica identity nothing",
+    "deferrable": "alter table t drop constraint t_pkey, add primary key (id) deferrable",
+    "index_dropped": "create unique index i on t (id);"
+    "alter table t replica identity using index i; drop index i",
+    "index_dropped_concurrently": "drop index concurrently i",
+    "in_a_function": "do 'begin execute ''alter table t drop constraint t_pkey''; end'",
+    "type_dropped": "create domain d as int; create table u (id d primary key, note text);"
+    "insert into u values (1, 'one'); drop domain d cascade; drop table t;"
+    "alter table u rename to t; alter table t add id int",
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_table_that_loses_its_identity_can_be_updated(published, name):
+    if name == "index_dropped_concurrently":
+        published.execute(
+            "create unique index i on t (id)", "alter table t replica identity using index i"
+        )
+    published.execute(LOSSES[name])
+    published.execute("update t set note = 'two'", "delete from t")
+    assert members(published) == []
+
+
+def test_identity_that_is_lost_and_changes_in_one_transaction(published):
+    published.execute(
+        "begin; alter table t drop constraint t_pkey; update t set note = 'two';"
+        " alter table t add primary key (id); update t set note = 'three'; commit"
+    )
+    assert members(published) == ["t"]
+
+
+def test_new_tables_join_by_what_they_are(published):
+    published.execute(
+        "create table keyed (id int primary key)",
+        "create table keyless (id int)",
+        "create table made as select 1 as id",
+        "create unlogged table fast (id int primary key)",
+        "create temporary table here (id int primary key)",
+        "create table p (id int primary key) partition by range (id)",
+        "create table p1 partition of p for values from (0) to (9)",
+        "create table p2 (id int not null)",
+        "alter table p attach partition p2 for values from (10) to (19)",
+        "create schema s create table inside (id int primary key)",
+    )
+    assert members(published) == ["inside", "keyed", "p1", "p2", "t"]
+    for name in ("keyless", "made", "fast", "keyed", "p"):
+        published.execute(f"insert into {name} values (3)", f"update {name} set id = id")
+        published.execute(f"insert into {name} values (4)", f"delete from {name}")
+    published.execute("alter table keyless add primary key (id)", "alter table fast set logged")
+    assert members(published) == ["fast", "inside", "keyed", "keyless", "p1", "p2", "t"]
+
+
+def test_partitions_of_a_table_that_loses_its_key_can_be_updated(published):
+    published.execute(
+        "create table p (id int primary key, note text) partition by range (id)",
+        "create table p1 partition of p for values from (0) to (9)",
+        "insert into p values (1, 'one')",
+        "alter table p drop constraint p_pkey",
+        "update p set note = 'two'",
+    )
+    assert members(published) == ["t"]
+
+
+def test_table_can_become_unlogged_and_come_back(published):
+    published.execute("alter table t set unlogged", "update t set note = 'two'")
+    assert members(published) == []
+    published.execute("alter table t set logged", "update t set note = 'three'")
+    assert members(published) == ["t"]
+
+
+def test_tables_outside_the_selection_are_left_alone(source):
+    source.execute(KEYED, "create schema bi", "create table bi.a (id int primary key)")
+    publish(source, exclude=["bi.*"])
+    source.execute(
+        "create table bi.b (id int primary key)",
+        "create table bi.c (id int)",
+        "update bi.c set id = 1",
+        "alter table t set schema bi",
+        "alter table bi.a rename to t2",
+        "alter table bi.t2 set schema public",
+    )
+    assert members(source) == ["t", "t2"]
+    source.execute("alter table bi.t drop constraint t_pkey", "delete from bi.t")
+
+
+def test_identity_with_a_generated_column_is_none(source):
+    source.execute(
+        "create table t (n int, g int generated always as (n * 2) stored primary key, note text)"
+    )
+    publish(source)
+    source.execute("insert into t (n) values (1)", "update t set note = 'two'")
+    assert members(source) == []
+
+
+def test_nobody_waits_for_another_transaction_that_changes_the_publication(published):
+    published.execute("create table other (id int primary key, note text)")
+    with psycopg.connect(published.dsn()) as migration:
+        migration.execute("create table third (id int primary key)")
+        published.execute(
+            "set statement_timeout = '5s'; alter table t drop constraint t_pkey;"
+            " update t set note = 'two'; create table fourth (id int primary key);"
+            " update fourth set id = 1"
+        )
+        identity = "select relreplident::text from pg_class where oid = 't'::regclass"
+        assert published.value(identity) == "f"
+    assert "fourth" not in members(published)
+    assert "third" in members(published)
+    with connect(published.endpoint(Side.SOURCE), "test") as connection:
+        config = source_of(published)
+        missing = read_publications(connection, config).unpublished(config.selection)
+        assert [table.name for table in missing] == ["fourth"]
+        make_publications(connection, config)
+    assert members(published) == ["fourth", "other", "t", "third"]
+
+
+def test_event_triggers_of_others_do_not_see_what_is_published(published):
+    published.execute(
+        "create table seen (tag text)",
+        "create function see() returns event_trigger language plpgsql as"
+        " 'begin insert into seen values (tg_tag); end'",
+        "create event trigger see on ddl_command_end execute function see()",
+        "create table new (id int primary key)",
+        "drop event trigger see",
+    )
+    assert published.rows("select * from seen") == [("CREATE TABLE",)]
+
+
+def test_comment_of_somebody_else_breaks_nothing(published):
+    published.execute(
+        "create role nobody_special",
+        "create publication odd",
+        "create publication odd_inserts",
+        "comment on publication odd is '{\"pgrepl\": no json'",
+        "alter publication odd owner to nobody_special",
+    )
+    try:
+        published.execute("create table new (id int primary key)")
+        assert "new" in members(published)
+    finally:
+        published.execute("drop publication odd", "drop role nobody_special")
+
+
+def test_all_of_it_is_removed(published):
+    unpublish(published)
+    for query in (
+        "select from pg_publication",
+        "select from pg_event_trigger",
+        "select from pg_namespace where nspname = 'pgrepl'",
+    ):
+        assert published.rows(query) == []
+
+
+def test_role_that_owns_the_tables_publishes_them_one_by_one(source):
+    source.execute(
+        "create role owner_of_tables login replication",
+        f"grant create on database {source.name} to owner_of_tables",
+        "create schema o authorization owner_of_tables",
+        "set role owner_of_tables; create table o.keyed (id int primary key);"
+        " create table o.keyless (id int)",
+    )
+    try:
+        endpoint = source.endpoint(Side.SOURCE, user="owner_of_tables")
+        with connect(endpoint, "test") as connection:
+            make_publications(connection, source_of(source))
+        assert (members(source), members(source, "_inserts")) == (["keyed"], ["keyless"])
+        source.execute("update o.keyless set id = 1")
+        # A superuser adds what keeps them.
+        publish(source)
+        source.execute("alter table o.keyless add primary key (id)", "create table o.new (id int)")
+        assert (members(source), members(source, "_inserts")) == (["keyed", "keyless"], ["new"])
+    finally:
+        unpublish(source)
+        source.execute("drop owned by owner_of_tables cascade", "drop role owner_of_tables")
+
+
+def test_doctor_says_what_is_missing_and_its_statements_fix_it(source):
+    source.execute(KEYED, "create table keyless (id int)")
+    config = source_of(source)
+
+    def judge():
+        with connect(source.endpoint(Side.SOURCE), "test") as connection:
+            facts = read_source(connection, config)
+            return check_publications(config, facts, read_publications(connection, config))
+
+    def follow(finding):
+        with connect(source.endpoint(Side.SOURCE), "test") as connection:
+            for statement in finding.remedy.sql:
+                connection.execute(statement.encode())
+
+    assert (judge().status, judge().message) == (Status.OK, "basebackup publishes the tables")
+    source.execute(f"select pg_create_logical_replication_slot('{config.slot}', 'pgoutput')")
+    missing = judge()
+    assert (missing.status, missing.objects) == (Status.FAILURE, ("public.keyless", "public.t"))
+    follow(missing)
+    assert judge().status is Status.OK
+    source.execute("drop event trigger pgrepl_publications_end")
+    assert "no event trigger keeps the publications" in judge().message
+    source.execute("alter table t drop constraint t_pkey")
+    refused = judge()
+    assert (refused.status, refused.objects) == (Status.FAILURE, ("public.t",))
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+        source.execute("update t set note = 'two'")
+    follow(refused)
+    source.execute("update t set note = 'two'")
+    assert judge().status is Status.OK
