@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pgrepl.config.naming import TableSelection
@@ -197,8 +197,11 @@ def test_stream_out_of_order_is_refused(frames):
 
 @given(st.sampled_from(["", "B", "C", "I", "T", "R", "X"]), st.binary(max_size=40))
 def test_any_bytes_are_refused_and_nothing_else_is_raised(kind, rest):
+    message = kind.encode() + b"\xff" + rest
+    # Whatever its numbers are, a begin message is known by its length.
+    assume(not PgoutputStream().is_begin(message))
     with pytest.raises(SpoolError):
-        feed(make(), frame(kind.encode() + b"\xff" + rest))
+        feed(make(), frame(message))
 
 
 @given(
