@@ -181,22 +181,19 @@ def record_tables(
     returned: list[TableName] = []
     for oid, now in after.items():
         key = (new[now.schema], now.name)
-        if not _is_selected(now, new, selection):
+        is_selected = (
+            selection.matches(new.get(now.root_schema, now.root_schema), now.root_name)
+            and now.is_permanent
+        )
+        if not is_selected:
             if oid in before:
                 remove_table(connection, source_id, key)
-        elif oid not in before or not _is_selected(before[oid], old, selection):
+        elif oid not in before or not before[oid].is_permanent:
             add_new_table(connection, source_id, key, captured.commit_lsn)
         elif before[oid] != now and not is_replicated(connection, source_id, key):
             add_new_table(connection, source_id, key, captured.commit_lsn)
             returned.append((now.schema, now.name))
     return returned
-
-
-def _is_selected(
-    table: TargetRelation, sources: Mapping[str, str], selection: TableSelection
-) -> bool:
-    root = sources.get(table.root_schema, table.root_schema)
-    return selection.matches(root, table.root_name) and table.is_permanent
 
 
 def empty(connection: Connection, table: TableName) -> None:

@@ -121,7 +121,8 @@ def test_table_that_becomes_a_partition_is_made_and_marked(follow):
         "alter table app.orders attach partition app.staging for values from (0) to (10)",
         "insert into app.orders values (2, 'new')",
     )
-    assert following.target.rows("select id from tgt_app.staging") == [(2,)]
+    # Its copy will hold this row as well as the old one.
+    assert following.target.rows("select id from tgt_app.staging") == []
     assert set(following.resyncs()) == {"staging"}
 
 
