@@ -1,10 +1,11 @@
-"""Receive into the spool beside ``pg_recvlogical`` into a file: same slot position, same run.
+"""Receive a backlog into the spool, streamed and pulled, beside ``pg_recvlogical`` into a file.
 
-Both read the same WAL from copies of one slot, in turns, several rounds. A shared machine is fast
-in one minute and slow in the next, so each round has its own ratio, and the median counts; who is
-first changes from round to round. The goal is 0.8. The source is reached by TCP, as one on another
-machine is, and then by a Unix socket, which holds a millisecond of messages: there the walsender
-waits for every hitch of its receiver.
+All read the same WAL, in turns, several rounds, with wal2json and with pgoutput. A shared machine
+is fast in one minute and slow in the next, so each round has its own ratio to ``pg_recvlogical``
+with wal2json, and the median counts; who is first changes from round to round. CPU seconds are
+those of each side alone, without what the program takes to start and end. The source is reached by
+TCP, as one on another machine is, and then by a Unix socket, which holds a millisecond of messages:
+there the walsender waits for every hitch of its receiver.
 
     PYTHONPATH=. python bench/bench_receive.py [--transactions 100000] [--rounds 3] [--bindir DIR]
 """
@@ -16,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from statistics import median
@@ -34,12 +37,19 @@ OPTIONS = (
 )
 
 
+PEER = "pg_recvlogical, wal2json"
+
+
 @dataclass(frozen=True)
 class Round:
     wall_s: float
     own_s: float
     source_s: float
     target_s: float
+
+    @property
+    def values(self) -> tuple[float, float, float, float]:
+        return self.wall_s, self.own_s, self.source_s, self.target_s
 
 
 def timed(streaming: Streaming, command: list[str]) -> Round:
@@ -74,40 +84,50 @@ def run_load(source: Database, transactions: int) -> None:
     )
 
 
-def copy_slot(source: Database, slot: str) -> str:
-    name = f"{slot}_copy"
+def copy_slot(source: Database, slot: str, name: str) -> None:
     with source.connect() as connection:
         connection.execute("select pg_copy_logical_replication_slot(%s, %s)", (slot, name))
-    return name
+
+
+def drop_slot(source: Database, slot: str) -> None:
+    with source.connect() as connection:
+        connection.execute("select pg_drop_replication_slot(%s)", (slot,))
 
 
 def recvlogical(streaming: Streaming, dsn: str, end: str, out: Path) -> Round:
-    slot = copy_slot(streaming.source, streaming.slot)
+    slot = f"{streaming.slot}_copy"
+    copy_slot(streaming.source, streaming.slot, slot)
     options = [part for option in OPTIONS for part in ("-o", option)]
     program = streaming.source.cluster.binaries.program("pg_recvlogical")
     command = [str(program), "-d", dsn, "--slot", slot, "--start", "-n"]
     command += ["--endpos", end, "-f", str(out), *options]
     done = timed(streaming, command)
-    with streaming.source.connect() as connection:
-        connection.execute("select pg_drop_replication_slot(%s)", (slot,))
+    out.unlink()
+    drop_slot(streaming.source, slot)
     return done
 
 
-def receive(streaming: Streaming, end: str) -> tuple[Round, Round]:
-    """Receive nothing, then everything, and put the slot back to where it was."""
-    slot = copy_slot(streaming.source, streaming.slot)
+def receive(streaming: Streaming, dsn: str, end: str, backlog: str) -> Round:
+    """Receive nothing, then everything, and put slot and target back to where they were."""
+    source, slot = streaming.source, streaming.slot
+    streaming.write_config(dsn=dsn, backlog=backlog)
+    copy_slot(source, slot, f"{slot}_copy")
     command = [sys.executable, "-m", "pgrepl.cli", "receive", streaming.name]
     command += ["--config", str(streaming.config), "--until-lsn"]
-    start = streaming.target.value("select consistent_point::text from replication.source")
+    start = streaming.target.value(
+        f"select consistent_point::text from replication.source where slot = '{slot}'"
+    )
     nothing = timed(streaming, [*command, start])
     done = timed(streaming, [*command, end])
-    with streaming.source.connect() as connection:
-        connection.execute("select pg_drop_replication_slot(%s)", (streaming.slot,))
-        connection.execute(
-            "select pg_copy_logical_replication_slot(%s, %s)", (slot, streaming.slot)
-        )
-        connection.execute("select pg_drop_replication_slot(%s)", (slot,))
-    return nothing, done
+    drop_slot(source, slot)
+    copy_slot(source, f"{slot}_copy", slot)
+    drop_slot(source, f"{slot}_copy")
+    ((rows, size),) = streaming.target.rows(
+        "select count(*), sum(pg_column_size(payload)) from replication.raw_messages"
+    )
+    print(f"  spool of {slot}: {rows} rows, {size / 1e6:.1f} MB", file=sys.stderr)
+    reset_target(streaming)
+    return Round(*(one - other for one, other in zip(done.values, nothing.values, strict=True)))
 
 
 def reset_target(streaming: Streaming) -> None:
@@ -117,9 +137,18 @@ def reset_target(streaming: Streaming) -> None:
         connection.execute("select pg_replication_origin_drop(%s)", (slot,))
         connection.execute("select pg_replication_origin_create(%s)", (slot,))
         connection.execute(
-            "select pg_replication_origin_advance(%s, consistent_point) from replication.source",
-            (slot,),
+            "select pg_replication_origin_advance(%s, consistent_point) from replication.source"
+            " where slot = %s",
+            (slot, slot),
         )
+
+
+def begin(source: Database, target: Database, folder: Path, plugin: str) -> Streaming:
+    (folder / plugin).mkdir()
+    streaming = Streaming(source, target, folder / plugin, {"plugin": plugin}, name=plugin)
+    streaming.slot_suffix = f"_{plugin}"
+    streaming.begin()
+    return streaming
 
 
 def main() -> None:
@@ -138,64 +167,54 @@ def main() -> None:
         one.create_database("source")
         other.create_database("target")
         make_load(source, 10)
-        streaming = Streaming(source, target, Path(folder))
-        streaming.begin()
+        by_plugin = {
+            plugin: begin(source, target, Path(folder), plugin)
+            for plugin in ("wal2json", "pgoutput")
+        }
         run_load(source, arguments.transactions)
         end = source.value("select pg_current_wal_insert_lsn()::text")
-        source.execute("create table behind (id int)")  # WAL behind the end, so that both reach it
-        messages = source.value(
-            "select count(*) from pg_logical_slot_peek_changes("
-            f"'{streaming.slot}', null, null, 'format-version', '2')"
-        )
+        source.execute("create table behind (id int)")  # WAL behind the end, so that all reach it
         password = token_hex(8)
         source.execute(f"alter role postgres password '{password}'")
         by_tcp = source.dsn(host="127.0.0.1", password=password)
-        print(f"{messages} messages")
         for transport, dsn in (("TCP", by_tcp), ("Unix socket", source.dsn())):
-            streaming.write_config(dsn=dsn)
             print(f"by {transport}:")
-            compare(streaming, dsn, messages, end, arguments.rounds)
+            report(arguments.transactions, compare(by_plugin, dsn, end, arguments.rounds))
 
 
-def compare(streaming: Streaming, dsn: str, messages: int, end: str, round_count: int) -> None:
-    """Run both, in turns."""
-    theirs, ours, idle = [], [], []
-    out = streaming.folder / "out"
-    for number in range(round_count):
-        for is_ours in (number % 2 == 0, number % 2 == 1):
-            if not is_ours:
-                theirs.append(recvlogical(streaming, dsn, end, out))
-                raw_bytes = out.stat().st_size
-                out.unlink()
-                continue
-            nothing, done = receive(streaming, end)
-            idle.append(nothing)
-            ours.append(done)
-            ((rows, size),) = streaming.target.rows(
-                "select count(*), sum(pg_column_size(payload)) from replication.raw_messages"
+def compare(
+    by_plugin: Mapping[str, Streaming], dsn: str, end: str, round_count: int
+) -> dict[str, list[Round]]:
+    """Run all, in turns."""
+    peer = by_plugin["wal2json"]
+    runs: dict[str, Callable[[], Round]] = {
+        PEER: lambda: recvlogical(peer, dsn, end, peer.folder / "out"),
+    }
+    for plugin, streaming in by_plugin.items():
+        for backlog in ("stream", "pull"):
+            runs[f"pgrepl receive, {plugin}, {backlog}"] = partial(
+                receive, streaming, dsn, end, backlog
             )
-            reset_target(streaming)
-    report(messages, theirs, ours, min(one.wall_s for one in idle))
-    print(f"  spool: {rows} rows, {size / 1e6:.1f} MB for {raw_bytes / 1e6:.1f} MB of lines")
+    found: dict[str, list[Round]] = {name: [] for name in runs}
+    for number in range(round_count):
+        for name in list(runs) if number % 2 == 0 else list(runs)[::-1]:
+            found[name].append(runs[name]())
+    return found
 
 
-def report(messages: int, theirs: list[Round], ours: list[Round], start_s: float) -> None:
-    for name, rounds in (("pg_recvlogical to a file", theirs), ("pgrepl receive", ours)):
-        best = min(rounds, key=lambda one: one.wall_s)
-        every = ", ".join(f"{one.wall_s:.2f}" for one in rounds)
-        print(
-            f"  {name:26} {messages / best.wall_s:10,.0f} messages/s"
-            f"   best {best.wall_s:.2f} s of ({every})   CPU {best.own_s:.2f} s its own,"
-            f" {best.source_s:.2f} s the source's, {best.target_s:.2f} s the target's"
+def report(transactions: int, found: Mapping[str, list[Round]]) -> None:
+    for name, rounds in found.items():
+        wall_s, own_s, source_s, target_s = (
+            median(one.values[at] for one in rounds) for at in range(4)
         )
-    pairs = list(zip(theirs, ours, strict=True))
-    streamed = median(peer.wall_s / (own.wall_s - start_s) for peer, own in pairs)
-    in_all = median(peer.wall_s / own.wall_s for peer, own in pairs)
-    of_best = min(one.wall_s for one in theirs) / (min(one.wall_s for one in ours) - start_s)
-    print(
-        f"  ratio {streamed:.2f} (goal 0.80), of the best rounds {of_best:.2f};"
-        f" {in_all:.2f} with the {start_s:.2f} s that the program takes to start and end"
-    )
+        ratio = median(
+            peer.wall_s / one.wall_s for peer, one in zip(found[PEER], rounds, strict=True)
+        )
+        print(
+            f"  {name:34} {ratio:5.2f} times {transactions / wall_s:9,.0f} transactions/s"
+            f"   {wall_s:6.2f} s   CPU s: source {source_s:5.2f}, its own {own_s:5.2f},"
+            f" target {target_s:5.2f}"
+        )
 
 
 if __name__ == "__main__":

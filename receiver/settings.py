@@ -56,13 +56,13 @@ class ReceiverSettings:
     #: ... and, after the first one, when it probably has so many bytes of messages ...
     pull_bytes: int = 64 * _MIB
     #: ... or took the source so long to decode, and in any case with this many messages.
-    pull_decode_s: float = 1.5
-    pull_first_rows: int = 100_000
+    pull_decode_s: float = 3.0
+    pull_first_rows: int = 200_000
     pull_max_rows: int = 500_000
     #: Nothing is pulled while each call had to decode so much again.
     pull_again_bytes: int = 1024 * _MIB
     #: A chunk that takes longer to decode holds a transaction too big to be kept: it is streamed.
-    pull_patience_s: float = 5.0
+    pull_patience_s: float = 10.0
     #: Temporary files of a call on the source, where the role may limit them.
     pull_temp_bytes: int = 256 * _MIB
     #: While a chunk is sent the source keeps it, and a snapshot: a target that takes nothing of it

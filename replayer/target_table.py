@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, MutableMapping
+from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 from weakref import WeakKeyDictionary
 
@@ -13,7 +13,13 @@ from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.copy_start import CopyStart
 from pgrepl.store.parked import keep_parked
-from pgrepl.store.tables import TargetTable, find_target_table, read_versions
+from pgrepl.store.receive_progress import read_tables_in
+from pgrepl.store.target_tables import (
+    TargetTable,
+    find_target_table,
+    read_target_tables,
+    read_versions,
+)
 
 __all__ = ["Table", "TableName", "Tables"]
 
@@ -45,9 +51,19 @@ class _Known:
     shape: Shape
 
 
-#: What each session knows of the tables of a source, for as long as it lasts: versions mean nothing
-#: to a server that was restored from a backup.
-_known: MutableMapping[Connection, dict[tuple[int, TableName], _Known]] = WeakKeyDictionary()
+@dataclass(frozen=True, slots=True)
+class _Knowledge:
+    """What a session knows of the tables of sources, and of which buckets it has read them."""
+
+    tables: dict[tuple[int, TableName], _Known] = field(default_factory=dict)
+    buckets: set[tuple[int, int]] = field(default_factory=set)
+
+
+#: For as long as a session lasts: versions mean nothing to a server restored from a backup.
+_knowledge: MutableMapping[Connection, _Knowledge] = WeakKeyDictionary()
+
+#: So many tables are read at once before their changes are seen.
+_AHEAD = 500
 
 
 class Tables:
@@ -70,7 +86,7 @@ class Tables:
         self._source_id = source_id
         self._first_lsn = first_lsn
         self._ignores_parking = ignores_parking
-        self._relies_on_known = relies_on_known
+        self._known = _knowledge.setdefault(connection, _Knowledge()) if relies_on_known else None
         self._tables: dict[TableName, Table] = {}
         #: Looked up, and not checked yet.
         self._unchecked: dict[TableName, str] = {}
@@ -96,14 +112,40 @@ class Tables:
         changed = [name for name, version in expected.items() if found.get(name) != version]
         for name in changed:
             del self._tables[name]
-            del _known[self._connection][self._source_id, name]
+            if self._known is not None:
+                del self._known.tables[self._source_id, name]
         return not changed
+
+    def read_ahead(self, buckets: Collection[int]) -> None:
+        """Get to know the tables in some buckets, once in a session: one by one costs far more."""
+        known = self._known
+        if known is None:
+            return
+        unread = [bucket for bucket in buckets if (self._source_id, bucket) not in known.buckets]
+        known.buckets.update((self._source_id, bucket) for bucket in unread)
+        names = [
+            name
+            for name in read_tables_in(self._connection, self._source_id, unread, _AHEAD)
+            if (self._source_id, name) not in known.tables
+        ]
+        if not names:
+            return
+        # Before the tables themselves: what happens in between makes them others.
+        versions = read_versions(self._connection, self._source_id, names)
+        for row in read_target_tables(self._connection, self._source_id, names):
+            name = row.schema, row.table
+            self._keep(versions.get(name), row, self._table(name, row, _shape(row)))
+
+    def _keep(self, version: str | None, row: TargetTable, table: Table) -> None:
+        """Have the session know a table that changes are applied to."""
+        if self._known is None or version is None or not table.is_applied:
+            return
+        if _is_lasting(table.shape):
+            self._known.tables[self._source_id, table.name] = _Known(version, row, table.shape)
 
     def _recall(self, name: TableName) -> Table | None:
         """Return what the session knows of a table already."""
-        if not self._relies_on_known:
-            return None
-        known = _known.setdefault(self._connection, {}).get((self._source_id, name))
+        known = None if self._known is None else self._known.tables.get((self._source_id, name))
         if known is None:
             return None
         self._unchecked[name] = known.version
@@ -111,18 +153,17 @@ class Tables:
 
     def _read(self, name: TableName) -> Table:
         # Before the table itself: what happens in between makes it another one.
-        wanted = [name] if self._relies_on_known else []
-        versions = read_versions(self._connection, self._source_id, wanted) if wanted else {}
+        version = None
+        if self._known is not None:
+            version = read_versions(self._connection, self._source_id, [name]).get(name)
         row, table = self._query(name)
         if self._ignores_parking:
             return replace(table, is_parked=False)
         if table.is_parked and not keep_parked(self._connection, self._source_id, name):
             # Somebody worked it off in this moment.
             return self._query(name)[1]
-        if row is not None and name in versions and table.is_applied and _is_lasting(table.shape):
-            _known[self._connection][self._source_id, name] = _Known(
-                versions[name], row, table.shape
-            )
+        if row is not None:
+            self._keep(version, row, table)
         return table
 
     def _query(self, name: TableName) -> tuple[TargetTable | None, Table]:
@@ -131,16 +172,7 @@ class Tables:
             # DDL that waits may be what would have made it, or given it this name.
             is_parked = keep_parked(self._connection, self._source_id, name)
             return None, Table(name, is_copied=False, is_parked=is_parked, start=None, shape=None)
-        shape = None
-        if row.relkind is not None and row.target_schema is not None:
-            shape = Shape(
-                schema=row.target_schema,
-                name=name[1],
-                relkind=row.relkind,
-                columns=tuple(Column(**column) for column in row.columns),
-                key=tuple(row.key),
-            )
-        return row, self._table(name, row, shape)
+        return row, self._table(name, row, _shape(row))
 
     def _table(self, name: TableName, row: TargetTable, shape: Shape | None) -> Table:
         is_copied = row.state == "ready"
@@ -148,6 +180,18 @@ class Tables:
         if is_copied and row.start_lsn is not None and row.start_lsn > self._first_lsn:
             start = CopyStart(row.start_lsn, row.start_snapshot)
         return Table(name, is_copied, row.is_parked, start, shape)
+
+
+def _shape(row: TargetTable) -> Shape | None:
+    if row.relkind is None or row.target_schema is None:
+        return None
+    return Shape(
+        schema=row.target_schema,
+        name=row.table,
+        relkind=row.relkind,
+        columns=tuple(Column(**column) for column in row.columns),
+        key=tuple(row.key),
+    )
 
 
 def _is_lasting(shape: Shape | None) -> TypeGuard[Shape]:

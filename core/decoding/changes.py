@@ -98,7 +98,7 @@ class Run:
     """Changes one after the other that have one layout."""
 
     layout: Layout
-    changes: Sequence[Change]
+    changes: list[Change]
 
     @property
     def actions(self) -> set[bytes]:
@@ -119,6 +119,14 @@ class TableChanges:
     runs: list[Run] = field(default_factory=list)
     #: Why changes could not be read.
     problem: ColumnMissing | None = None
+
+    def add_changes(self, layout: Layout, changes: list[Change]) -> None:
+        """Add changes of one layout; those that begin like the ones before are of their run."""
+        last = self.runs[-1] if self.runs else None
+        if last is not None and last.layout is layout and last.changes[0][0] == changes[0][0]:
+            last.changes.extend(changes)
+        else:
+            self.runs.append(Run(layout, changes))
 
 
 def unreadable(what: str) -> SpoolError:

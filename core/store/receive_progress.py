@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from psycopg.sql import SQL, Composed, Literal
 
@@ -10,7 +10,14 @@ from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 
-__all__ = ["last_written", "put_into_bucket", "read_buckets", "read_received", "record_received"]
+__all__ = [
+    "last_written",
+    "put_into_bucket",
+    "read_buckets",
+    "read_received",
+    "read_tables_in",
+    "record_received",
+]
 
 _Name = tuple[str, str]
 
@@ -53,6 +60,18 @@ def read_buckets(connection: Connection, source_id: int) -> Mapping[_Name, int]:
         (source_id,),
     )
     return {(schema, table): bucket for schema, table, bucket in rows}
+
+
+def read_tables_in(
+    connection: Connection, source_id: int, buckets: Collection[int], limit: int
+) -> Sequence[_Name]:
+    """Return tables of a source that were put into some buckets."""
+    rows = connection.execute(
+        "select schema_name, table_name from replication.table_bucket"
+        " where source_id = %s and bucket = any (%s) limit %s",
+        (source_id, list(buckets), limit),
+    )
+    return [(schema, table) for schema, table in rows]
 
 
 def put_into_bucket(connection: Connection, source_id: int, name: _Name, bucket: int) -> None:

@@ -24,7 +24,6 @@ __all__ = [
     "Segment",
     "SpooledPart",
     "copy_into_spool",
-    "count_bytes",
     "count_rows",
     "measure_spool",
     "read_part",
@@ -32,9 +31,12 @@ __all__ = [
     "read_parts",
     "read_segments",
     "turn_serial",
+    "weigh_parts",
 ]
 
 _FETCH_BYTES = 8 << 20
+#: A change that is read takes that much, however short its message is.
+_CHANGE_BYTES = 256
 
 
 class PartKey(NamedTuple):
@@ -64,6 +66,11 @@ class SpooledPart:
     def decoder(self) -> PayloadDecoder:
         """What reads its payload."""
         return payload_decoder(self.format, self.encoding)
+
+    @property
+    def weight(self) -> int:
+        """What it takes of memory at least: its bytes, or some for each of its changes."""
+        return max(len(self.payload), self.change_count * _CHANGE_BYTES)
 
     @property
     def key(self) -> PartKey:
@@ -123,14 +130,15 @@ def read_parts(
         yield from cursor
 
 
-def count_bytes(
+def weigh_parts(
     connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
 ) -> int:
-    """Return how many bytes those parts have."""
+    """Return how much those parts are, each as ``SpooledPart.weight`` counts it."""
     ((size,),) = connection.execute(
-        "select coalesce(sum(octet_length(payload)), 0)::bigint from replication.raw_messages"
+        "select coalesce(sum(greatest(octet_length(payload), change_count * %s::bigint)), 0)"
+        "::bigint from replication.raw_messages"
         " where source_id = %s and seq > %s and seq <= %s and bucket = any (%s)",
-        (source_id, from_seq, to_seq, list(buckets)),
+        (_CHANGE_BYTES, source_id, from_seq, to_seq, list(buckets)),
     ).fetchall()
     return int(size)
 

@@ -132,6 +132,15 @@ class PullLoop:
         rows, byte_count = self._read(first)
         if self._wakeup.is_stopping:
             return False
+        logger.debug(
+            "pulled",
+            extra={
+                "rows": rows,
+                "bytes": byte_count,
+                "decode_s": round(decode_s, 3),
+                "in_s": round(time.monotonic() - began, 3),
+            },
+        )
         self._backlog.learn(chunk, rows=rows, byte_count=byte_count, decode_s=decode_s)
         self._assembler.end_chunk(chunk.upto if rows < chunk.max_rows else None)
         return True
@@ -194,7 +203,7 @@ class PullLoop:
         del frame, first
         if not self._wakeup.is_stopping:
             self._end_statement()
-        return rows, byte_count
+        return rows, byte_count - rows * _ROW_BYTES
 
     def _take(self, frames: list[memoryview]) -> int:
         """Take rows out of a list, and return how many they were."""

@@ -32,8 +32,9 @@ __all__ = [
     "start",
 ]
 
-#: Beyond so many rows a staging table costs less.
+#: Beyond so many rows a staging table costs less; beyond so many bytes COPY does.
 FEW_ROWS = 500
+_FEW_BYTES = 4 << 20
 
 _Columns = tuple[str, ...]
 _Made = TypeVar("_Made", bytes, bytes | None, bool)
@@ -121,7 +122,8 @@ def array_statements(shape: Shape, net: KeyedNet) -> Sequence[ArrayStatement] | 
         if not names:
             return None
         statements.append(ArrayStatement(_insert(shape, names), _pick(rows, places, names), None))
-    return statements
+    size = sum(len(array.text) for statement in statements for array in statement.arrays)
+    return statements if size <= _FEW_BYTES else None
 
 
 def start(connection: Connection, statement: ArrayStatement) -> RawCursor[TupleRow]:

@@ -52,7 +52,7 @@ def read_chunks(
             parts, size = [], 0
         grouped.take_payload(part.payload, part.change_count, part.bucket)
         parts.append(part)
-        size += len(part.payload)
+        size += part.weight
         if size >= _limit(len(grouped.changes), settings):
             yield _chunk(parts, grouped, tables)
             grouped = None

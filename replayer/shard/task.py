@@ -36,7 +36,7 @@ from pgrepl.replayer.target_table import TableName, Tables
 from pgrepl.store.parked import follow_parking
 from pgrepl.store.shard_progress import Fenced, move
 from pgrepl.store.spool import DDL_TABLE
-from pgrepl.store.spool_rows import PartKey, count_bytes
+from pgrepl.store.spool_rows import PartKey, weigh_parts
 from pgrepl.store.tables import add_unknown_table
 
 __all__ = [
@@ -181,7 +181,7 @@ class _Sessions:
 @contextmanager
 def _open_sessions(task: ShardTask) -> Iterator[_Sessions]:
     with lend_session(task.target, task.settings, "write") as writer:
-        size = count_bytes(writer, task.source_id, task.from_seq, task.to_seq, task.buckets)
+        size = weigh_parts(writer, task.source_id, task.from_seq, task.to_seq, task.buckets)
         if size <= task.settings.step_bytes:
             yield _Sessions(writer, writer)
             return
@@ -256,9 +256,11 @@ def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
 def _chunks(sessions: _Sessions, task: ShardTask) -> Iterator[Iterator[Chunk]]:
     """Read a task's part of the spool: where there are many chunks, one ahead."""
     reader = sessions.reader
+    tables = Tables(reader, task.source_id, task.first_lsn, relies_on_known=True)
+    tables.read_ahead(task.buckets)
     chunks = read_chunks(
         reader,
-        Tables(reader, task.source_id, task.first_lsn, relies_on_known=True),
+        tables,
         source_id=task.source_id,
         from_seq=task.from_seq,
         to_seq=task.to_seq,

@@ -68,7 +68,7 @@ def test_table_is_asked_for_again_when_anything_about_it_has_changed(source, tar
             return known.look_up(NAME)
 
         look_up()
-        assert (row.source_id, NAME) in target_table._known[session]
+        assert (row.source_id, NAME) in target_table._knowledge[session].tables
         for change in CHANGES:
             target.execute(change.format(s=pipeline.schema()))
             table, fresh = look_up(), tables().look_up(NAME)

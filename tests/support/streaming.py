@@ -38,10 +38,12 @@ class Streaming:
     source_id: int = 0
     #: How the program reaches the target, when that is not how the test does.
     target_dsn: str = ""
+    #: For another slot of the same database.
+    slot_suffix: str = ""
 
     @property
     def slot(self) -> str:
-        return f"pgrepl_{self.source.name}"
+        return f"pgrepl_{self.source.name}{self.slot_suffix}"
 
     @property
     def config(self) -> Path:

@@ -90,7 +90,8 @@ class TupleChanges(TableChanges):
             self.problem = ColumnMissing("the target has no such table")
             return
         try:
-            self.runs += _Reader(self, relation).read(messages)
+            for run in _Reader(self, relation).read(messages):
+                self.add_changes(run.layout, run.changes)
         except ColumnMissing as exc:
             self.problem = self.problem or exc
         except IndexError as exc:

@@ -15,7 +15,6 @@ from pgrepl.decoding.changes import (
     NULL,
     Change,
     ColumnMissing,
-    Run,
     TableChanges,
     unreadable,
 )
@@ -58,7 +57,7 @@ class LineChanges(TableChanges):
     _identity: _Columns = ()
     _has_text_numbers: bool = False
 
-    def find(self, text: bytes) -> Sequence[Change]:
+    def find(self, text: bytes) -> list[Change]:
         """Return the changes of this table that its latest layout finds in a payload."""
         return [] if self._latest is None else _read_all(self._latest, text)
 
@@ -67,7 +66,7 @@ class LineChanges(TableChanges):
         with suppress(ColumnMissing):
             self._latest = self._layout_of(line)
 
-    def add_found(self, changes: Sequence[Change]) -> None:
+    def add_found(self, changes: list[Change]) -> None:
         """Add changes that ``find`` has found."""
         if self._latest is not None and changes:
             self._add(self._latest, changes)
@@ -175,10 +174,10 @@ class LineChanges(TableChanges):
         has_texts = any(value.startswith(b'"') for value in integers)
         return tuple(names), has_texts or (self._has_text_numbers and not integers)
 
-    def _add(self, layout: LineLayout, changes: Sequence[Change]) -> None:
+    def _add(self, layout: LineLayout, changes: list[Change]) -> None:
         self._latest = layout
         self.count += len(changes)
-        self.runs.append(Run(layout, changes))
+        self.add_changes(layout, changes)
 
 
 def _is_whole(line: bytes) -> bool:
@@ -191,7 +190,7 @@ def _is_whole(line: bytes) -> bool:
     return isinstance(change, dict) and change.get("action") in ("I", "U", "D")
 
 
-def _read_all(layout: LineLayout, text: bytes) -> Sequence[Change]:
+def _read_all(layout: LineLayout, text: bytes) -> list[Change]:
     """Return the changes of a layout, their values as COPY takes them; nearly always they are."""
     has_escapes = _ESCAPE.search(text) is not None
     changes = layout.find_all(text, has_escapes=has_escapes)

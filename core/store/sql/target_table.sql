@@ -1,6 +1,8 @@
--- One table of a source: how it is replicated, and what its copy on the target looks like.
+-- Tables of sources: how each is replicated, and what its copy on the target looks like.
 -- No row: pgrepl does not know the table. relkind null: the target has no such table.
-select t.state,
+select t.schema_name::text                    as schema,
+       t.table_name::text                     as table,
+       t.state,
        t.start_lsn,
        t.start_snapshot::text                 as start_snapshot,
        p.source_id is not null                as is_parked,
@@ -93,4 +95,3 @@ select t.state,
                 left join pg_type v on v.oid = u.typarray and u.is_plain
                 join pg_namespace n on n.oid = coalesce(v.typnamespace, u.typnamespace)) x on true
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) a on true
- where t.source_id = %(source_id)s and t.schema_name = %(schema)s and t.table_name = %(table)s

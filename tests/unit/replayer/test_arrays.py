@@ -108,6 +108,7 @@ def test_each_kind_of_change_is_a_statement():
             TABLE,
             [line("I", {"id": n, "note": "x", "body": "y"}) for n in range(FEW_ROWS + 1)],
         ),
+        (TABLE, [line("I", {"id": 1, "note": "x" * (5 << 20), "body": "y"})]),
         (
             shape(sendable("id", "integer"), column("note"), key=("id",)),
             [line("I", {"id": 1, "note": "x"})],
@@ -126,7 +127,7 @@ def test_each_kind_of_change_is_a_statement():
             [line("U", {"id": 1}, {"id": 1})],
         ),
     ],
-    ids=["move", "many", "type without array", "identity", "all key"],
+    ids=["move", "many", "big", "type without array", "identity", "all key"],
 )
 def test_what_arrays_cannot_do_is_staged(table, lines):
     assert statements(table, *lines) is None
