@@ -14,7 +14,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.store.copy_start import CopyStart
 from pgrepl.store.parked import keep_parked
 from pgrepl.store.receive_progress import read_tables_in
-from pgrepl.store.tables import (
+from pgrepl.store.target_tables import (
     TargetTable,
     find_target_table,
     read_target_tables,

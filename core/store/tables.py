@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from psycopg.rows import class_row
 from psycopg.sql import SQL
@@ -18,7 +18,6 @@ __all__ = [
     "Condition",
     "TableRow",
     "TableState",
-    "TargetTable",
     "add_lost_table",
     "add_new_table",
     "add_tables",
@@ -28,7 +27,6 @@ __all__ = [
     "begin_resync",
     "count_conflicts",
     "find_copy",
-    "find_target_table",
     "finish_tables",
     "is_replicated",
     "mark_resync",
@@ -38,9 +36,7 @@ __all__ = [
     "read_marked_pending",
     "read_source_oids",
     "read_source_tables",
-    "read_target_tables",
     "read_unsent",
-    "read_versions",
     "record_unsent",
     "remove_table",
     "remove_table_row",
@@ -92,24 +88,6 @@ class Condition:
     state: TableState
     resync_reason: str | None
     parked_reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class TargetTable:
-    """A row of ``sql/target_table.sql``."""
-
-    #: On the source.
-    schema: str
-    table: str
-    state: TableState
-    start_lsn: Lsn | None
-    start_snapshot: str | None
-    is_parked: bool
-    target_schema: str | None
-    #: None when the target has no such table.
-    relkind: str | None
-    key: Sequence[str]
-    columns: Sequence[Mapping[str, Any]]
 
 
 def read_source_tables(connection: Connection, source_id: int) -> Sequence[TableRow]:
@@ -304,56 +282,6 @@ def read_marked_pending(connection: Connection, source_id: int) -> Sequence[_Nam
         (source_id,),
     )
     return [(schema, name) for schema, name in rows]
-
-
-def find_target_table(connection: Connection, source_id: int, name: _Name) -> TargetTable | None:
-    """Return how a table is replicated and what its copy looks like; None when it is unknown."""
-    condition = (
-        " where t.source_id = %(source_id)s"
-        " and t.schema_name = %(schema)s and t.table_name = %(table)s"
-    )
-    with connection.cursor(row_factory=class_row(TargetTable)) as cursor:
-        return cursor.execute(
-            load_query("pgrepl.store", "target_table") + condition,
-            {"source_id": source_id, "schema": name[0], "table": name[1]},
-        ).fetchone()
-
-
-def read_target_tables(
-    connection: Connection, source_id: int, names: Sequence[_Name]
-) -> Sequence[TargetTable]:
-    """Return the same of many tables, at a fraction of the price."""
-    condition = (
-        " where t.source_id = %(source_id)s and (t.schema_name, t.table_name) in"
-        " (select * from unnest(%(schemas)s::name[], %(names)s::name[]))"
-    )
-    with connection.cursor(row_factory=class_row(TargetTable)) as cursor:
-        return cursor.execute(
-            load_query("pgrepl.store", "target_table") + condition,
-            {
-                "source_id": source_id,
-                "schemas": [schema for schema, _ in names],
-                "names": [name for _, name in names],
-            },
-        ).fetchall()
-
-
-def read_versions(
-    connection: Connection, source_id: int, names: Sequence[_Name]
-) -> Mapping[_Name, str]:
-    """Return of each known table what is another when anything about it is.
-
-    Read before what ``find_target_table`` returns: an outdated version is noticed later.
-    """
-    rows = connection.execute(
-        load_query("pgrepl.store", "table_versions"),
-        {
-            "source_id": source_id,
-            "schemas": [schema for schema, _ in names],
-            "names": [name for _, name in names],
-        },
-    )
-    return {names[number - 1]: version for number, version in rows}
 
 
 def is_replicated(connection: Connection, source_id: int, name: _Name) -> bool:

@@ -88,7 +88,7 @@ begin
                array_agg(distinct objid) filter (where object_type = 'table column')
           into v_dropped, v_rels
           from pg_event_trigger_dropped_objects()
-         where not is_temporary and (original or normal)
+         where not is_temporary and (original or normal or object_type = 'table')
            and object_type not in ('type', 'toast table', 'default value',
                                    'function of access method', 'operator of access method')
             or original and not is_temporary;

@@ -6,6 +6,7 @@ import pytest
 
 from pgrepl.ddl_capture import Applier, decide, install
 from pgrepl.errors import DdlStopped
+from pgrepl.store.ddl_journal import DecisionKind
 from tests.support.backlog import control, die_at
 from tests.support.pipeline import IN_PIECES, Pipeline
 
@@ -70,7 +71,7 @@ def pipeline(source, target) -> Pipeline:
     return made
 
 
-def settle(pipeline: Pipeline, tag: str, kind: str = "retry") -> None:
+def settle(pipeline: Pipeline, tag: str, kind: DecisionKind = "retry") -> None:
     """Decide about the first statement of a tag that waits."""
     ((log_id,), *_) = pipeline.target.rows(
         f"select log_id from replication.ddl_pending where tag = '{tag}' order by seq, piece"

@@ -219,6 +219,21 @@ def test_drop_of_a_parked_table_ends_the_parking(follow):
     assert following.problems("app") == []
 
 
+def test_drop_of_a_partitioned_table_ends_the_parking_of_its_partitions(follow):
+    following = follow()
+    following.run(
+        "create schema app; create table app.p (id int) partition by list (id);"
+        " create table app.p1 partition of app.p default"
+    )
+    following.target.execute(
+        "insert into replication.parked_table (source_id, schema_name, table_name, reason)"
+        " values (1, 'app', 'p1', 'x'), (1, 'app', 'never_made', 'x')"
+    )
+    following.run("drop table app.p")
+    parked = "select table_name::text from replication.parked_table"
+    assert following.target.rows(parked) == [("never_made",)]
+
+
 def test_statement_that_cannot_be_told_for_certain_is_replaced_by_what_it_left(follow):
     following = follow()
     functions = (
