@@ -45,6 +45,8 @@ from pgrepl.terminal import command
 __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
 
 _COPY = copy_into_spool(COLUMNS)
+#: For a transaction of which only a part is here: it ends after all that is known.
+_SOME_DAY = Lsn(2**64 - 1)
 
 
 class LiveReceiver(AlreadyRunning):
@@ -153,7 +155,7 @@ class SpoolSession:
         """Record losses and buckets with the changes they belong to."""
         source_id = self.source.source_id
         for name, reason in batch.losses.items():
-            add_lost_table(self._connection, source_id, name, reason)
+            add_lost_table(self._connection, source_id, name, reason, batch.position or _SOME_DAY)
         for name, bucket in batch.buckets.items():
             put_into_bucket(self._connection, source_id, name, bucket)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from psycopg.rows import class_row
-from psycopg.sql import SQL
 
 from pgrepl.lsn import Lsn
 from pgrepl.position import Position
@@ -38,10 +37,8 @@ __all__ = [
     "read_source_tables",
     "read_unsent",
     "record_unsent",
-    "remove_table",
     "remove_table_row",
     "remove_tables",
-    "rename_table",
     "set_source_oid",
 ]
 
@@ -57,10 +54,6 @@ written, and by DDL that makes a table, which begins empty.
 """
 
 _Name = tuple[str, str]
-
-#: What goes with a table that is dropped, and follows one that is renamed. Where DDL is applied,
-#: foreign keys do not cascade.
-_BY_TABLE = ("source_table", "conflict", "skipped_code", "resync_due")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +157,21 @@ def add_unknown_table(connection: Connection, source_id: int, name: _Name) -> No
     )
 
 
-def add_lost_table(connection: Connection, source_id: int, name: _Name, reason: str) -> None:
-    """Mark a table that lost changes for a resync.
+def add_lost_table(
+    connection: Connection, source_id: int, name: _Name, reason: str, lsn: Position | None
+) -> None:
+    """Mark a table that lost changes for a resync; ``lsn``: before that they were lost, if known.
 
     A table that no copy knows yet gets a row, as one whose copy is not whole.
     """
     connection.execute(
         "insert into replication.source_table as t"
-        " (source_id, schema_name, table_name, resync_reason) values (%s, %s, %s, %s)"
+        " (source_id, schema_name, table_name, resync_reason, lost_lsn)"
+        " values (%s, %s, %s, %s, %s)"
         " on conflict (source_id, schema_name, table_name) do update"
-        " set resync_reason = coalesce(t.resync_reason, excluded.resync_reason)",
-        (source_id, *name, reason),
+        " set resync_reason = coalesce(t.resync_reason, excluded.resync_reason),"
+        " lost_lsn = greatest(t.lost_lsn, excluded.lost_lsn)",
+        (source_id, *name, reason, lsn),
     )
 
 
@@ -200,7 +197,8 @@ def begin_resync(connection: Connection, source_id: int, name: _Name) -> None:
     """Take a table in hand that is to be copied again."""
     # A loss that is noted from here on may be none of the copy's, and stays.
     connection.execute(
-        "update replication.source_table set state = 'copying', resync_reason = null"
+        "update replication.source_table set state = 'copying', resync_reason = null,"
+        " lost_lsn = null"
         " where source_id = %s and schema_name = %s and table_name = %s",
         (source_id, *name),
     )
@@ -333,18 +331,6 @@ def are_copied_after(
     return bool(rows) and all(is_in for (is_in,) in rows)
 
 
-def remove_table(connection: Connection, source_id: int, name: _Name) -> None:
-    """Forget a table that does not exist any more, and what was noted of it."""
-    for table in _BY_TABLE:
-        connection.execute(
-            SQL(
-                "delete from replication.{} where source_id = %s and schema_name = %s"
-                " and table_name = %s"
-            ).format(SQL(table)),
-            (source_id, *name),
-        )
-
-
 def remove_table_row(connection: Connection, source_id: int, name: _Name) -> None:
     """Forget that a table is replicated."""
     connection.execute(
@@ -352,18 +338,6 @@ def remove_table_row(connection: Connection, source_id: int, name: _Name) -> Non
         " and (schema_name, table_name) = (%s, %s)",
         (source_id, *name),
     )
-
-
-def rename_table(connection: Connection, source_id: int, was: _Name, now: _Name) -> None:
-    """Give a table, and what was noted of it, another name."""
-    for table in _BY_TABLE:
-        connection.execute(
-            SQL(
-                "update replication.{} set schema_name = %s, table_name = %s where source_id = %s"
-                " and schema_name = %s and table_name = %s"
-            ).format(SQL(table)),
-            (*now, source_id, *was),
-        )
 
 
 def remove_tables(connection: Connection, source_id: int) -> None:

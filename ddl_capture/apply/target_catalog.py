@@ -19,7 +19,8 @@ from pgrepl.ddl_capture.policy.functions import TargetFunction
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.sources import add_target_schema, remove_target_schemas
-from pgrepl.store.tables import add_new_table, is_replicated, remove_table, rename_table
+from pgrepl.store.table_names import remove_table, rename_table
+from pgrepl.store.tables import add_new_table, is_replicated
 
 __all__ = [
     "TargetRelation",
@@ -168,7 +169,7 @@ def record_tables(
     old, new = sources
     for oid, was in before.items():
         if oid not in after:
-            remove_table(connection, source_id, (old[was.schema], was.name))
+            remove_table(connection, source_id, (old[was.schema], was.name), captured.commit_lsn)
     renamed = [
         (before[oid], now)
         for oid, now in after.items()
@@ -176,7 +177,11 @@ def record_tables(
     ]
     for was, now in renamed:
         rename_table(
-            connection, source_id, (old[was.schema], was.name), (new[now.schema], now.name)
+            connection,
+            source_id,
+            (old[was.schema], was.name),
+            (new[now.schema], now.name),
+            captured.commit_lsn,
         )
     returned: list[TableName] = []
     for oid, now in after.items():

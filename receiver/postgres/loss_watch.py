@@ -77,7 +77,7 @@ def _look(source: SourceConfig, target: Endpoint, source_id: int) -> None:
             # Before the source: what is noted of a copy is never newer than what is counted.
             known = read_unsent(connection, source_id)
             for name, reason in _find(source, known).items():
-                add_lost_table(connection, source_id, name, reason)
+                add_lost_table(connection, source_id, name, reason, None)
     except PgreplError as exc:
         logger.warning("cannot look for changes that were not sent: %s", exc.message)
 
