@@ -23,7 +23,12 @@ from pgrepl.config.model import (
     SparkConfig,
     TargetConfig,
 )
-from pgrepl.config.naming import NameClashError, assign_target_schemas, check_target_schema
+from pgrepl.config.naming import (
+    IDENTIFIER_BYTES,
+    NameClashError,
+    assign_target_schemas,
+    check_target_schema,
+)
 from pgrepl.config.section import Problems, Section
 from pgrepl.errors import ConfigError
 
@@ -128,6 +133,7 @@ def _check_sources(sources: Mapping[str, SourceConfig], problems: Problems) -> N
     slots: dict[str, str] = {}
     for source in sources.values():
         _check_target_schemas(source, problems)
+        _check_publications(source, problems)
         first = slots.setdefault(source.slot, source.name)
         if first != source.name:
             problems.add(
@@ -136,6 +142,17 @@ def _check_sources(sources: Mapping[str, SourceConfig], problems: Problems) -> N
                 " the origin on the target has the same name, so each source needs its own",
             )
     _check_clashes(sources.values(), problems)
+
+
+def _check_publications(source: SourceConfig, problems: Problems) -> None:
+    """Check that the publications of a source, named after its slot, can have their names."""
+    longest = IDENTIFIER_BYTES - len("_inserts")
+    if source.plugin == "pgoutput" and len(source.slot) > longest:
+        problems.add(
+            f"sources.{source.name}.slot",
+            f'"{source.slot}" is too long for pgoutput: its publications are named after it, which'
+            f" leaves {longest} bytes",
+        )
 
 
 def _check_target_schemas(source: SourceConfig, problems: Problems) -> None:

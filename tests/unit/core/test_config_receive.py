@@ -91,3 +91,11 @@ def test_config_show_prints_what_config_reads(tmp_path, size):
     done = run_pgrepl("config", "show", "--json", "--config", path)
     shown = json.loads(done.stdout)["sources"]["a"]
     assert (shown["max_spool"], shown["special_floats"]) == (size, "mark")
+
+
+def test_slot_is_so_short_that_publications_can_be_named_after_it(load):
+    pgoutput = 'plugin = "pgoutput"'
+    assert len(load(pgoutput, f'slot = "{"s" * 55}"').slot) == 55
+    assert len(load(f'slot = "{"s" * 63}"').slot) == 63
+    with pytest.raises(ConfigError, match=r"pgrepl\.toml: sources\.a\.slot: .* leaves 55 bytes"):
+        load(pgoutput, f'slot = "{"s" * 56}"')
