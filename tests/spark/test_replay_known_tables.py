@@ -42,6 +42,14 @@ CHANGES = [
         " select source_id, schema_name, table_name, 'failed', 'x' from replication.source_table"
     ),
     "delete from replication.parked_table",
+    (
+        "insert into replication.skipped_code"
+        " (source_id, kind, schema_name, table_name, name, reason)"
+        " select source_id, 'generated column', schema_name, table_name, 'note', 'x'"
+        " from replication.source_table"
+    ),
+    "update replication.skipped_code set name = 'felt'",
+    "delete from replication.skipped_code",
 ]
 
 

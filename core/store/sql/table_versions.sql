@@ -2,7 +2,7 @@
 -- No row: pgrepl does not know the table.
 select w.number,
        concat_ws(';', t.state, t.start_lsn, t.start_snapshot, p.source_id is not null,
-                 n.oid, c.oid, c.xmin, a.columns, i.indexes) as version
+                 n.oid, c.oid, c.xmin, a.columns, i.indexes, g.computed) as version
   from unnest(%(schemas)s::name[], %(names)s::name[])
        with ordinality w (schema_name, table_name, number)
   join replication.source_table t
@@ -26,3 +26,9 @@ select w.number,
   left join lateral (
        select string_agg(concat_ws(':', i.indexrelid, i.xmin), ',' order by i.indexrelid) as indexes
          from pg_index i where i.indrelid = c.oid) i on true
+  -- a column that the source computes, and that is a plain one here
+  left join lateral (
+       select string_agg(concat_ws(':', g.name, g.xmin), ',' order by g.name) as computed
+         from replication.skipped_code g
+        where g.source_id = t.source_id and g.kind = 'generated column'
+          and g.schema_name = t.schema_name and g.table_name = t.table_name) g on true
