@@ -47,6 +47,11 @@ def _check_upkeep(found: Publications, publish: Remedy, *, is_current: bool) -> 
             "no event trigger keeps the publications: new tables are not published, and UPDATE and"
             " DELETE of a table that loses its replica identity fail"
         )
+    elif not found.state.may_read_notes:
+        why = (
+            "this role may not read which tables were published late (pgrepl.joined_late): changes"
+            " that were not sent before that stay unnoticed"
+        )
     elif not is_current:
         why = "the publications were made for other tables than the configuration selects"
     else:

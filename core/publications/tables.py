@@ -62,6 +62,8 @@ class PublicationState:
     comment: str | None
     #: Whether the event triggers are there.
     is_guarded: bool
+    #: Whether the role may read which tables joined late.
+    may_read_notes: bool
     is_superuser: bool
 
 

@@ -1,6 +1,7 @@
 """The rows of ``replication.resync_due``: tables that replay has copied again by itself.
 
-DDL marks them, what replay runs in the background copies them, ``pgrepl resync`` may come first.
+DDL marks them, and the receiver those that were published late; what replay runs in the background
+copies them, ``pgrepl resync`` may come first.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from datetime import datetime
 from psycopg.rows import class_row
 
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
+from pgrepl.publications.late import LateTable
 
-__all__ = ["DueTable", "clear_due", "is_due", "mark_due", "note_failure", "read_due"]
+__all__ = ["DueTable", "clear_due", "is_due", "mark_due", "mark_late", "note_failure", "read_due"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,29 @@ def mark_due(connection: Connection, source_id: int, key: tuple[str, str], reaso
         " set marked_at = excluded.marked_at, attempt_count = 0, error = null",
         (reason, source_id, *key),
     )
+
+
+def mark_late(
+    connection: Connection, source_id: int, tables: Sequence[LateTable], reason: str
+) -> Sequence[tuple[str, str]]:
+    """Have tables copied again that joined a publication after their copy began; return which.
+
+    One that is marked already, for this or for a person, stays as it is.
+    """
+    rows = connection.execute(
+        load_query("pgrepl.store", "mark_late"),
+        {
+            "source_id": source_id,
+            "reason": reason,
+            "oids": [table.oid for table in tables],
+            "schemas": [table.schema for table in tables],
+            "names": [table.name for table in tables],
+            "lsns": [str(table.lsn) for table in tables],
+            "xids": [table.xid for table in tables],
+            "changes": [table.is_changed for table in tables],
+        },
+    )
+    return [(schema, name) for schema, name in rows]
 
 
 def read_due(connection: Connection, source_id: int) -> Sequence[DueTable]:

@@ -4,26 +4,32 @@ An UPDATE or DELETE of a table without a replica identity leaves no trace in the
 source's statistics: when they count more of them than when the copy began, the table has to be
 copied again. So has a table that is not published at all. What a transaction did that rolled back
 is counted as well: a table may be marked for nothing, but none that differs is forgotten.
+
+A table that is published by now, but was not for a while, is noted on the source by the event
+triggers that keep the publications; replay copies it again by itself.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
+from pgrepl.config.naming import shown_name
 from pgrepl.errors import PgreplError
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.publications.tables import read_publications
+from pgrepl.publications.late import LateTable, read_late_tables
+from pgrepl.publications.tables import Publications, read_publications
 from pgrepl.receiver.postgres.slot_reading import SlotReading
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.spool_session import SpoolSession
 from pgrepl.receiver.spool_writer import SpoolWriter
 from pgrepl.receiver.wakeup import Wakeup
+from pgrepl.store.resync_queue import mark_late
 from pgrepl.store.tables import add_lost_table, read_unsent
 
 __all__ = ["WatchedReading"]
@@ -34,6 +40,7 @@ _STAGE = "receive"
 _LOOK_S = 10.0
 _NO_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no replica identity"
 _NOT_PUBLISHED = "its changes are not published"
+_LATE = "it was not published as a whole for a while"
 
 
 class WatchedReading:
@@ -76,18 +83,33 @@ def _look(source: SourceConfig, target: Endpoint, source_id: int) -> None:
         ):
             # Before the source: what is noted of a copy is never newer than what is counted.
             known = read_unsent(connection, source_id)
-            for name, reason in _find(source, known).items():
+            found, late = _read(source)
+            for name, reason in _find(source, found, known).items():
                 add_lost_table(connection, source_id, name, reason, None)
+            due = mark_late(connection, source_id, late, _LATE)
     except PgreplError as exc:
         logger.warning("cannot look for changes that were not sent: %s", exc.message)
+        return
+    if due:
+        names = ", ".join(sorted(shown_name(*name) for name in due))
+        logger.warning("changes were not published for a while; replay copies again: %s", names)
+    if found.state.is_guarded and not found.state.may_read_notes:
+        logger.warning("this role may not read which tables were published late; see pgrepl doctor")
 
 
-def _find(source: SourceConfig, known: Mapping[TableName, int]) -> Mapping[TableName, str]:
+def _read(source: SourceConfig) -> tuple[Publications, Sequence[LateTable]]:
     with (
         closing(connect(source.endpoint, _STAGE)) as connection,
         translated(source.endpoint, "cannot read the publications"),
     ):
         found = read_publications(connection, source)
+        late = read_late_tables(connection) if found.state.may_read_notes else []
+    return found, late
+
+
+def _find(
+    source: SourceConfig, found: Publications, known: Mapping[TableName, int]
+) -> Mapping[TableName, str]:
     # A table that replay has not made yet is not marked: a row of it would be in its way.
     lost = {
         table.key: _NOT_PUBLISHED

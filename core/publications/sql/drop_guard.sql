@@ -10,10 +10,14 @@ begin
     end if;
     drop event trigger if exists pgrepl_publications_start;
     drop event trigger if exists pgrepl_publications_end;
+    drop event trigger if exists pgrepl_publications_joins;
     drop function if exists pgrepl.keep_publications();
+    drop function if exists pgrepl.note_joins();
+    drop function if exists pgrepl.note_joined(pg_catalog.oid, boolean);
     drop function if exists pgrepl.keep_identity(pg_catalog.oid);
     drop function if exists pgrepl.change_publication(name, text, pg_catalog.oid);
     drop function if exists pgrepl.publications();
+    drop table if exists pgrepl.joined_late;
     if not exists (select from pg_catalog.pg_depend
                     where refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass
                       and refobjid = pg_catalog.to_regnamespace('pgrepl'))

@@ -6,9 +6,43 @@
 -- one that gets an identity, or is new, joins. And the server refuses to make a published table
 -- unlogged, so that it leaves before that.
 --
--- Nobody waits for this: where another transaction holds a publication, a table that lost its
--- identity gets the whole row as its identity instead, and all others stay as they are; pgrepl
--- doctor and pgrepl status name them.
+-- Nobody waits for this, and nothing fails because of it: where another transaction holds a
+-- publication, a table that lost its identity gets the whole row as its identity instead, and all
+-- others stay as they are; pgrepl doctor and pgrepl status name them.
+--
+-- What a table changed before it joined was not sent. So each that existed before is noted when it
+-- joins, and the receiver has it copied again where the copy is older.
+
+-- No unique index: behind it sessions with DDL would wait for one another, or fail.
+create table if not exists pgrepl.joined_late (
+    relation   oid     not null,
+    lsn        pg_lsn  not null,
+    xid        xid8    not null,
+    -- Whether the transaction may have changed rows itself, unsent.
+    is_changed boolean not null
+);
+create index if not exists joined_late_relation on pgrepl.joined_late (relation);
+revoke all on pgrepl.joined_late from public;
+
+do $block$
+declare
+    v_role name;
+begin
+    if exists (select from pg_catalog.pg_class
+                where oid = 'pgrepl.joined_late'::pg_catalog.regclass and relreplident <> 'f')
+    then
+        -- Pruning must not fail because of somebody's publication.
+        alter table pgrepl.joined_late replica identity full;
+    end if;
+    -- Whoever may receive reads it.
+    for v_role in
+        select rolname from pg_catalog.pg_roles where rolreplication and not rolsuper
+    loop
+        execute pg_catalog.format('grant usage on schema pgrepl to %I', v_role);
+        execute pg_catalog.format('grant select on pgrepl.joined_late to %I', v_role);
+    end loop;
+end
+$block$;
 
 -- Publications of pgrepl, with the selection of their source: which tables join.
 create or replace function pgrepl.publications(
@@ -33,7 +67,10 @@ begin
     execute format('alter publication %I %s table only %s', pub, action, rel::regclass);
     return true;
 exception
-    when lock_not_available or deadlock_detected then
+    -- Older snapshots of a transaction do not show what another one did: it is as wanted.
+    when duplicate_object or undefined_object then
+        return true;
+    when others then
         return false;
 end
 $function$;
@@ -43,6 +80,68 @@ set search_path = pg_catalog, pg_temp
 set session_replication_role = 'replica' as $function$
 begin
     execute format('alter table only %s replica identity full', rel::regclass);
+exception
+    when others then
+        raise warning 'pgrepl: table % is published and has no replica identity: %',
+            rel::regclass, sqlerrm using hint = 'See pgrepl doctor.';
+end
+$function$;
+
+-- Note a table that joins, unless this transaction made it and nothing of it can be missing.
+create or replace function pgrepl.note_joined(rel oid, is_incomplete boolean) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $function$
+declare
+    v_is_changed boolean := is_incomplete
+        or pg_stat_get_xact_tuples_updated(rel) + pg_stat_get_xact_tuples_deleted(rel) > 0
+        or not current_setting('track_counts')::boolean;
+begin
+    -- Of a system column: nothing but the CREATE TABLE writes this row.
+    if not v_is_changed
+       and exists (select from pg_attribute where attrelid = rel and attnum = -1
+                      and xmin = pg_current_xact_id()::xid)
+    then
+        return;
+    end if;
+    insert into pgrepl.joined_late (relation, lsn, xid, is_changed)
+    values (rel, pg_current_wal_insert_lsn(), pg_current_xact_id(), v_is_changed);
+    begin
+        -- What the new note stands for too, and, now and then, notes of tables that are gone.
+        delete from pgrepl.joined_late
+         where ctid = any (array(
+               select j.ctid from pgrepl.joined_late j
+                where j.relation = rel and j.xid <> pg_current_xact_id()
+                  and (v_is_changed or not j.is_changed)
+                  for update skip locked));
+        if random() < 0.02 then
+            delete from pgrepl.joined_late
+             where ctid = any (array(
+                   select j.ctid from pgrepl.joined_late j
+                    where not exists (select from pg_class c where c.oid = j.relation)
+                      for update skip locked));
+        end if;
+    exception
+        when others then
+            null; -- There are more notes than needed.
+    end;
+end
+$function$;
+
+-- Whoever adds a table to a publication: the function below, pgrepl, a person.
+create or replace function pgrepl.note_joins() returns event_trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $function$
+begin
+    perform pgrepl.note_joined(r.prrelid, false)
+       from pg_event_trigger_ddl_commands() c
+       join pg_publication_rel r on r.oid = c.objid
+       join pg_publication p on p.oid = r.prpubid
+      where c.classid = 'pg_publication_rel'::regclass
+        and p.pubname in (select whole from pgrepl.publications())
+        -- What was before the publication, no slot has read through it.
+        and p.xmin <> pg_current_xact_id()::xid;
+exception
+    when others then
+        raise warning 'pgrepl: tables that join a publication cannot be noted: %', sqlerrm
+            using hint = 'Copy them again: pgrepl resync.';
 end
 $function$;
 
@@ -157,6 +256,12 @@ begin
                and exists (select from pg_class where oid = v_table.oid and relpersistence = 'p')
             then
                 perform pgrepl.change_publication(v_pub.inserts, 'add', v_table.oid);
+                -- Rows that the command itself wrote came before, and so did those of a table that
+                -- was in neither.
+                if tg_tag in ('CREATE TABLE AS', 'SELECT INTO') or not v_table.is_in_whole then
+                    perform pgrepl.note_joined(
+                        v_table.oid, tg_tag in ('CREATE TABLE AS', 'SELECT INTO'));
+                end if;
             end if;
         end loop;
     end loop;
@@ -164,13 +269,15 @@ end
 $function$;
 
 revoke all on function pgrepl.publications(), pgrepl.change_publication(name, text, oid),
-                       pgrepl.keep_identity(oid), pgrepl.keep_publications() from public;
+                       pgrepl.keep_identity(oid), pgrepl.note_joined(oid, boolean),
+                       pgrepl.note_joins(), pgrepl.keep_publications() from public;
 
 -- "always": a session that is set to replica is no exception for the server either.
 do $block$
 begin
     drop event trigger if exists pgrepl_publications_start;
     drop event trigger if exists pgrepl_publications_end;
+    drop event trigger if exists pgrepl_publications_joins;
     create event trigger pgrepl_publications_start on ddl_command_start when tag in ('ALTER TABLE')
         execute function pgrepl.keep_publications();
     create event trigger pgrepl_publications_end on ddl_command_end
@@ -179,6 +286,9 @@ begin
                      'DROP DOMAIN', 'DROP EXTENSION', 'DROP SCHEMA', 'DROP FUNCTION', 'DROP COLLATION',
                      'DROP OPERATOR CLASS', 'DROP OPERATOR FAMILY', 'DROP OWNED', 'DROP TABLE')
         execute function pgrepl.keep_publications();
+    create event trigger pgrepl_publications_joins on ddl_command_end
+        when tag in ('ALTER PUBLICATION') execute function pgrepl.note_joins();
+    alter event trigger pgrepl_publications_joins enable always;
     alter event trigger pgrepl_publications_start enable always;
     alter event trigger pgrepl_publications_end enable always;
 end

@@ -6,7 +6,12 @@ select (select coalesce(array_agg(pubname::text), '{}') from pg_publication
        (select d.description from pg_publication p
           join pg_description d on d.objoid = p.oid and d.classoid = 'pg_publication'::regclass
          where p.pubname = %(all)s)                                as comment,
-       (select count(*) = 2 from pg_event_trigger
-         where evtname in ('pgrepl_publications_start', 'pgrepl_publications_end')
+       (select count(*) = 3 from pg_event_trigger
+         where evtname in ('pgrepl_publications_start', 'pgrepl_publications_end',
+                           'pgrepl_publications_joins')
            and evtenabled = 'A')                                   as is_guarded,
+       exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+                where n.nspname = 'pgrepl' and c.relname = 'joined_late'
+                  and has_schema_privilege(n.oid, 'USAGE')
+                  and has_table_privilege(c.oid, 'SELECT'))        as may_read_notes,
        (select rolsuper from pg_roles where rolname = current_user) as is_superuser

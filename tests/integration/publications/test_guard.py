@@ -11,6 +11,7 @@ from pgrepl.doctor.finding import Status
 from pgrepl.doctor.publication_checks import check_publications
 from pgrepl.doctor.source_facts import read_source
 from pgrepl.postgres.connect import connect
+from pgrepl.publications.late import read_late_tables
 from pgrepl.publications.make import make_publications
 from pgrepl.publications.plan import drop_statements
 from pgrepl.publications.tables import read_publications
@@ -228,6 +229,10 @@ def test_role_that_owns_the_tables_publishes_them_one_by_one(source):
         publish(source)
         source.execute("alter table o.keyless add primary key (id)", "create table o.new (id int)")
         assert (members(source), members(source, "_inserts")) == (["keyed", "keyless"], ["new"])
+        assert noted(source) == [("keyless", False)]
+        # Its rows were there before it could be listed.
+        source.execute("create table o.filled as select 1 as id")
+        assert noted(source) == [("filled", True), ("keyless", False)]
     finally:
         unpublish(source)
         source.execute("drop owned by owner_of_tables cascade", "drop role owner_of_tables")
@@ -263,3 +268,107 @@ def test_doctor_says_what_is_missing_and_its_statements_fix_it(source):
     follow(refused)
     source.execute("update t set note = 'two'")
     assert judge().status is Status.OK
+
+
+def noted(source):
+    return source.rows(
+        "select c.relname::text, is_changed from pgrepl.joined_late"
+        " join pg_class c on c.oid = relation order by 1, 2"
+    )
+
+
+def test_table_that_joins_after_it_existed_is_noted_once(published):
+    published.execute(
+        "create table new (id int primary key, note text); alter table new add more int",
+        "begin; create table at_once (id int); insert into at_once values (1);"
+        " alter table at_once add primary key (id); commit",
+        "create table never (id int)",
+    )
+    assert noted(published) == []
+    published.execute(
+        "begin; create table itself (id int); insert into itself values (1);"
+        " update itself set id = 2; alter table itself add primary key (id); commit",
+        "alter table never add primary key (id)",
+        "alter table t drop constraint t_pkey",
+        "alter table t add primary key (id)",
+        "alter table t drop constraint t_pkey, add primary key (id)",
+        "alter table t drop constraint t_pkey",
+        "alter table t add primary key (id)",
+        f"alter publication pgrepl_{published.name} drop table new",
+        f"alter publication pgrepl_{published.name} add table new",
+    )
+    assert noted(published) == [("itself", True), ("never", False), ("new", False), ("t", False)]
+
+
+def test_table_that_could_not_join_is_noted_when_it_does(published):
+    with psycopg.connect(published.dsn()) as migration:
+        migration.execute("create table third (id int primary key)")
+        published.execute("create table fourth (id int primary key)")
+    assert noted(published) == []
+    publish(published)
+    assert (members(published), noted(published)) == (
+        ["fourth", "t", "third"],
+        [("fourth", False)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "change", "expected"),
+    [
+        ("alter publication {} drop table t", "alter table t drop constraint t_pkey", []),
+        (
+            "alter table other replica identity full",
+            "alter table other add primary key (id)",
+            ["other", "t"],
+        ),
+    ],
+)
+def test_transaction_with_an_old_snapshot_can_change_tables(published, meanwhile, change, expected):
+    published.execute("create table other (id int)")
+    with psycopg.connect(published.dsn()) as migration:
+        migration.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        migration.execute("select 1")
+        published.execute(meanwhile.format(f"pgrepl_{published.name}"))
+        migration.execute(change)
+        migration.execute("update t set id = id")
+        migration.execute("update other set id = id")
+    assert members(published) == expected
+
+
+def test_change_goes_through_when_a_publication_cannot_be_changed(published):
+    """Whatever the reason: here somebody's event trigger refuses."""
+    published.execute(
+        "create function refuse() returns event_trigger language plpgsql as"
+        " 'begin raise exception ''no %'', tg_tag; end'",
+        "create event trigger refuse on ddl_command_end when tag in ('ALTER PUBLICATION')"
+        " execute function refuse()",
+        "alter event trigger refuse enable always",
+    )
+    try:
+        published.execute(
+            "create table new (id int primary key)",
+            "alter table t drop constraint t_pkey",
+            "update t set note = 'two'",
+        )
+    finally:
+        published.execute("drop event trigger refuse")
+    assert members(published) == ["t"]
+
+
+def test_replication_role_may_read_the_notes(source):
+    source.execute("create role receiver_of_notes login replication", KEYED)
+    try:
+        publish(source)
+        with connect(source.endpoint(Side.SOURCE, user="receiver_of_notes"), "test") as connection:
+            assert read_publications(connection, source_of(source)).state.may_read_notes
+            assert read_late_tables(connection) == []
+            source.execute("revoke usage on schema pgrepl from receiver_of_notes")
+            config = source_of(source)
+            found = check_publications(
+                config, read_source(connection, config), read_publications(connection, config)
+            )
+        assert (found.status, found.is_offered) == (Status.WARNING, True)
+        assert "may not read which tables were published late" in found.message
+    finally:
+        unpublish(source)
+        source.execute("drop role receiver_of_notes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from pgrepl.decoding.pgoutput.framing import unpack
@@ -79,6 +80,45 @@ def test_table_that_is_not_published_is_marked(pgoutput):
     pgoutput.source.execute(f"alter publication {pgoutput.slot} drop table t")
     pgoutput.receive_once(code=50)
     assert resyncs(pgoutput) == [("t",)]
+
+
+def dues(streaming):
+    return streaming.target.rows("select table_name::text from replication.resync_due order by 1")
+
+
+def test_table_that_was_not_published_for_a_while_is_copied_again(pgoutput):
+    """It is published again before anybody looked, and only its notes on the source tell."""
+    pgoutput.source.execute(
+        "insert into t values (1, 'x')",
+        "alter table t drop constraint t_pkey",
+        "update t set note = 'lost'",
+        "alter table t add primary key (id)",
+        "begin; update keyless set id = 2; alter table keyless add primary key (id); commit",
+        "alter table whole add more int",
+    )
+    pgoutput.receive_once()
+    assert (dues(pgoutput), resyncs(pgoutput)) == ([("keyless",), ("t",)], [])
+    # A copy that began after that holds it.
+    snapshot = pgoutput.source.value("select pg_current_snapshot()::text")
+    pgoutput.target.execute(
+        "delete from replication.resync_due",
+        f"update replication.source_table set start_snapshot = '{snapshot}'",
+    )
+    pgoutput.receive_once()
+    assert dues(pgoutput) == []
+
+
+def test_transaction_that_a_copy_does_not_see_makes_the_table_due(pgoutput):
+    with psycopg.connect(pgoutput.source.dsn()) as migration:
+        migration.execute("alter table t drop constraint t_pkey")
+        migration.execute("alter table t add primary key (id)")
+        snapshot = pgoutput.source.value("select pg_current_snapshot()::text")
+        lsn = pgoutput.source.value("select pg_current_wal_insert_lsn()::text")
+    pgoutput.target.execute(
+        f"update replication.source_table set start_lsn = '{lsn}', start_snapshot = '{snapshot}'"
+    )
+    pgoutput.receive_once()
+    assert dues(pgoutput) == [("t",)]
 
 
 def test_what_no_publication_sends_moves_the_position(pgoutput):
