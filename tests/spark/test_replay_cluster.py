@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
+from tests.support.pipeline import Pipeline
 from tests.support.program import COMMAND, write_config
 from tests.support.spark_cluster import SparkCluster
 from tests.support.waiting import wait_until
@@ -14,15 +15,25 @@ WAITING = (
 )
 
 
-def test_worker_that_dies_in_the_middle_costs_nothing_but_time(backlog, tmp_path):
-    with SparkCluster() as cluster, backlog.target.connect() as blocker:
+TABLES = "abcdefgh"
+#: All in all more than the driver applies itself.
+ROWS = 1500
+
+
+def test_worker_that_dies_in_the_middle_costs_nothing_but_time(source, target, tmp_path):
+    backlog = Pipeline(source, target)
+    source.execute(*(f"create table {table} (id int primary key)" for table in TABLES))
+    backlog.copy()
+    source.execute(*(f"insert into {table} select generate_series(1, {ROWS})" for table in TABLES))
+    backlog.receive()
+    with SparkCluster() as cluster, target.connect() as blocker:
         # Every task waits for a table of its shard, so that all are in the middle.
-        names = ", ".join(f"{backlog.schema()}.{table}" for table in "abcd")
+        names = ", ".join(f"{backlog.schema()}.{table}" for table in TABLES)
         blocker.execute(f"begin; lock table {names}")
         config = write_config(
             tmp_path / "pgrepl.toml",
-            backlog.target.dsn(),
-            {backlog.source.name: backlog.source.dsn()},
+            target.dsn(),
+            {source.name: source.dsn()},
             cluster.toml(),
         )
         with subprocess.Popen(
@@ -31,9 +42,11 @@ def test_worker_that_dies_in_the_middle_costs_nothing_but_time(backlog, tmp_path
             stdout=subprocess.DEVNULL,
             text=True,
         ) as run:
-            wait_until(lambda: backlog.target.value(WAITING) == 2, timeout_s=90)
-            cluster.kill_worker(0)
-            blocker.execute("rollback")
+            try:
+                wait_until(lambda: target.value(WAITING) == 2, timeout_s=90)
+                cluster.kill_worker(0)
+            finally:
+                blocker.execute("rollback")
             _, errors = run.communicate(timeout=120)
     assert run.returncode == 0, errors
     assert backlog.parked() == []

@@ -105,10 +105,16 @@ def test_spool_of_the_version_before_is_applied_to_its_end(source, target, monke
     pipeline = Pipeline(source, target)
     with connect(target.endpoint(Side.TARGET), "test") as connection:
         migrations.migrate(connection, target.endpoint(Side.TARGET))
-    # Today's basebackup writes it, and a later step makes it.
-    target.execute("alter table replication.source_table add source_oid bigint")
+    # Today's basebackup writes them, and later steps make them.
+    target.execute(
+        "alter table replication.source_table add source_oid bigint, add unsent_changes bigint",
+        "alter table replication.source add plugin text",
+    )
     pipeline.copy()
-    target.execute("alter table replication.source_table drop source_oid")
+    target.execute(
+        "alter table replication.source_table drop source_oid, drop unsent_changes",
+        "alter table replication.source drop plugin",
+    )
     source.execute(
         r"begin; insert into t values (3, E'ü ☃ \n \" \\ \x01'); insert into u values (1); commit",
         "begin; truncate u; insert into u values (2); commit",

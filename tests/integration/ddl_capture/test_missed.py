@@ -43,7 +43,6 @@ def test_tables_that_changed_while_the_capture_was_off_are_named(follow, way, tm
         "insert into app.same values (1)",
     )
     expected = [
-        "app.changed: columns: id, x on the source, id on the target",
         'app.changed: column "x": integer on the source, nothing on the target',
         "app.dropped: the source has no such table any more",
         "app.new: the target has no such table",
@@ -81,7 +80,7 @@ def test_captured_ddl_that_is_on_its_way_is_not_taken_for_missed(follow):
     # The copy is older than the capture, so it is compared.
     following.target.execute("update replication.source_table set start_lsn = '0/1'")
     found = missed(following)
-    assert (found.is_behind, len(found.differences)) == (True, 2)
+    assert (found.is_behind, len(found.differences)) == (True, 1)
 
 
 def test_nothing_is_compared_where_everything_was_captured(follow):

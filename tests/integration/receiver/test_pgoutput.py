@@ -44,7 +44,8 @@ def test_every_kind_of_change_is_spooled_and_shown(pgoutput):
         "insert into whole values (1, 'w'); update whole set id = 2; delete from whole",
     )
     pgoutput.receive_once()
-    assert sorted(shown(pgoutput), key=lambda row: row[1] != "t") == [
+    tables = ("t", "keyless", "whole")
+    assert sorted(shown(pgoutput), key=lambda row: tables.index(row[1])) == [
         ("I", "t", {"id": "1", "note": "x"}, None),
         ("I", "t", {"id": "2", "note": None}, None),
         ("U", "t", {"id": "1", "note": "y"}, {"id": "1"}),

@@ -165,10 +165,10 @@ def test_transaction_that_is_too_big_to_be_kept_by_the_source_is_streamed(
     source.execute("create table t (id bigint primary key, note text)")
     streaming = stream_from(source, plugin=plugin)
     insert(streaming, 1, 100)
-    rows = 200_000 if by == "temp_file_limit" else 100_000
+    rows = 200_000 if by == "temp_file_limit" else 300_000
     streaming.source.execute(f"insert into t select generate_series(1001, {1000 + rows})")
     insert(streaming, 101, 200)
-    limits = {"pull_temp_bytes": 8 << 20} if by == "temp_file_limit" else {"pull_patience_s": 0.1}
+    limits = {"pull_temp_bytes": 8 << 20} if by == "temp_file_limit" else {"pull_patience_s": 0.05}
     result = pull_once(streaming, pull_first_rows=100_000, **limits)
     assert (result.transaction_count, result.change_count) == (201, rows + 200)
     assert count(caplog, "a chunk is too big to be pulled") >= 1

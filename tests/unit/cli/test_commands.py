@@ -77,8 +77,8 @@ def test_help_through_a_pipe_is_plain_text():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script_can_be_had_for_a_shell(shell):
-    done = run_pgrepl("--show-completion", shell)
+def test_completion_script_can_be_had_for_a_shell(shell, tmp_path):
+    done = run_pgrepl("--show-completion", shell, cwd=tmp_path)
     assert done.returncode == 0
     assert "pgrepl" in done.stdout
 
