@@ -36,7 +36,7 @@ def test_ddl_and_the_rows_around_it_arrive(source, target):
 
 
 def test_table_that_was_not_published_for_a_while_is_the_same_in_the_end(source, target):
-    source.execute("create table t (id int primary key, note text)", "insert into t values (1, 'a')")
+    source.execute("create table t (id int primary key, note text); insert into t values (1, 'a')")
     pipeline = Pipeline(source, target, plugin="pgoutput")
     pipeline.ddl = ddl_capture.Applier(pipeline.config)
     ddl_capture.install(pipeline.config.sources[source.name])
