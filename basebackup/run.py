@@ -56,7 +56,7 @@ from pgrepl.store.sources import (
     set_streaming,
     write_options,
 )
-from pgrepl.store.tables import read_source_tables, record_unsent
+from pgrepl.store.tables import Unsent, read_source_tables, record_unsent
 
 __all__ = ["copy_source"]
 
@@ -96,7 +96,7 @@ class _Run:
     target: Connection
     origin: Connection
     #: Changes that pgoutput cannot send, from before the copy.
-    unsent: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    unsent: Mapping[tuple[str, str], Unsent] = field(default_factory=dict)
 
     def run(self) -> CopyReport:
         begin = time.monotonic()

@@ -32,7 +32,7 @@ from pgrepl.receiver.postgres.catalog import mark_end
 from pgrepl.receiver.run import Receiver
 from pgrepl.receiver.spool_session import SpoolSession, open_spool
 from pgrepl.store.sources import set_plugin
-from pgrepl.store.tables import record_unsent
+from pgrepl.store.tables import Unsent, record_unsent
 from pgrepl.terminal import command
 
 __all__ = ["change_plugin"]
@@ -69,7 +69,7 @@ class _Change:
         self._connection = connection
         self._slot = source.slot
         self._copy = f"{source.slot}{_SUFFIX}"
-        self._unsent: Mapping[tuple[str, str], int] = {}
+        self._unsent: Mapping[tuple[str, str], Unsent] = {}
 
     def run(self) -> bool:
         plugin = self._plugin_of(self._slot)

@@ -38,6 +38,7 @@ from pgrepl.store.migrations import migrate
 from pgrepl.store.parked import find_followers, park_for_resync
 from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
 from pgrepl.store.tables import (
+    Unsent,
     begin_resync,
     find_copy,
     read_marked_pending,
@@ -272,7 +273,7 @@ class _Resync:
 
     def park(self, origin: Connection, tables: Sequence[SourceTable]) -> None:
         """Let replay leave the tables alone from its next transaction on."""
-        unsent: Mapping[tuple[str, str], int] = {}
+        unsent: Mapping[tuple[str, str], Unsent] = {}
         if self._source.plugin == "pgoutput":
             with translated(self._source.endpoint, "cannot read the publications"):
                 unsent = read_publications(origin, self._source).unsent(self._source.selection)

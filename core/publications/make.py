@@ -11,6 +11,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.plan import guard_statements, publish_statements
 from pgrepl.publications.tables import read_publications
+from pgrepl.store.tables import Unsent
 from pgrepl.terminal import command
 
 __all__ = ["make_publications"]
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 def make_publications(
     connection: Connection, source: SourceConfig
-) -> Mapping[tuple[str, str], int]:
+) -> Mapping[tuple[str, str], Unsent]:
     """Bring the publications of a source up to date, before the slot that needs them.
 
     Returns the tables whose UPDATE and DELETE cannot be sent, see ``Publications.unsent``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from psycopg.rows import class_row
 from psycopg.sql import Identifier
@@ -14,6 +15,7 @@ from pgrepl.decoding.pgoutput.stream import publication_names
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.spool import DDL_TABLE
+from pgrepl.store.tables import Unsent
 
 __all__ = ["PublicationState", "Publications", "PublishedTable", "read_publications"]
 
@@ -64,6 +66,8 @@ class PublicationState:
     is_guarded: bool
     #: Whether the role may read which tables joined late.
     may_read_notes: bool
+    #: Since when the statistics count.
+    counted_since: datetime
     is_superuser: bool
 
 
@@ -88,10 +92,10 @@ class Publications:
         """Return tables whose UPDATE and DELETE the server refuses because of a publication."""
         return [table for table in self.tables if table.is_in_all and not table.has_identity]
 
-    def unsent(self, selection: TableSelection) -> Mapping[tuple[str, str], int]:
+    def unsent(self, selection: TableSelection) -> Mapping[tuple[str, str], Unsent]:
         """Return tables whose UPDATE and DELETE cannot be sent, and how many rows that was."""
         return {
-            table.key: table.change_count
+            table.key: Unsent(table.change_count, self.state.counted_since)
             for table in self.tables
             if table.is_wanted(selection) and not table.has_identity and table.key != DDL_TABLE
         }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from datetime import datetime
+from typing import Literal, NamedTuple
 
 from psycopg.rows import class_row
 
@@ -17,6 +18,7 @@ __all__ = [
     "Condition",
     "TableRow",
     "TableState",
+    "Unsent",
     "add_lost_table",
     "add_new_table",
     "add_tables",
@@ -54,6 +56,14 @@ written, and by DDL that makes a table, which begins empty.
 """
 
 _Name = tuple[str, str]
+
+
+class Unsent(NamedTuple):
+    """What a source counts of rows whose UPDATE and DELETE it cannot send, of one table."""
+
+    changes: int
+    #: Since when; None: not known yet, of a table that DDL made.
+    since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,24 +214,24 @@ def begin_resync(connection: Connection, source_id: int, name: _Name) -> None:
     )
 
 
-def record_unsent(connection: Connection, source_id: int, counts: Mapping[_Name, int]) -> None:
+def record_unsent(connection: Connection, source_id: int, counts: Mapping[_Name, Unsent]) -> None:
     """Record what of tables without an identity is in the copy that begins now."""
     with connection.cursor() as cursor:
         cursor.executemany(
-            "update replication.source_table set unsent_changes = %s"
+            "update replication.source_table set unsent_changes = %s, unsent_since = %s"
             " where source_id = %s and schema_name = %s and table_name = %s",
-            [(count, source_id, *name) for name, count in counts.items()],
+            [(*unsent, source_id, *name) for name, unsent in counts.items()],
         )
 
 
-def read_unsent(connection: Connection, source_id: int) -> Mapping[_Name, int]:
+def read_unsent(connection: Connection, source_id: int) -> Mapping[_Name, Unsent]:
     """Return what was recorded, for each table that is known."""
     rows = connection.execute(
-        "select schema_name::text, table_name::text, unsent_changes from replication.source_table"
-        " where source_id = %s",
+        "select schema_name::text, table_name::text, unsent_changes, unsent_since"
+        " from replication.source_table where source_id = %s",
         (source_id,),
     )
-    return {(schema, table): count for schema, table, count in rows.fetchall()}
+    return {(schema, table): Unsent(*values) for schema, table, *values in rows.fetchall()}
 
 
 def begin_copies(

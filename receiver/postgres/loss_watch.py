@@ -30,7 +30,7 @@ from pgrepl.receiver.spool_session import SpoolSession
 from pgrepl.receiver.spool_writer import SpoolWriter
 from pgrepl.receiver.wakeup import Wakeup
 from pgrepl.store.resync_queue import mark_late
-from pgrepl.store.tables import add_lost_table, read_unsent
+from pgrepl.store.tables import Unsent, add_lost_table, read_unsent, record_unsent
 
 __all__ = ["WatchedReading"]
 
@@ -86,6 +86,7 @@ def _look(source: SourceConfig, target: Endpoint, source_id: int) -> None:
             found, late = _read(source)
             for name, reason in _find(source, found, known).items():
                 add_lost_table(connection, source_id, name, reason, None)
+            record_unsent(connection, source_id, _first_counts(source, found, known))
             due = mark_late(connection, source_id, late, _LATE)
     except PgreplError as exc:
         logger.warning("cannot look for changes that were not sent: %s", exc.message)
@@ -108,7 +109,7 @@ def _read(source: SourceConfig) -> tuple[Publications, Sequence[LateTable]]:
 
 
 def _find(
-    source: SourceConfig, found: Publications, known: Mapping[TableName, int]
+    source: SourceConfig, found: Publications, known: Mapping[TableName, Unsent]
 ) -> Mapping[TableName, str]:
     # A table that replay has not made yet is not marked: a row of it would be in its way.
     lost = {
@@ -118,7 +119,23 @@ def _find(
     }
     lost |= {
         name: _NO_IDENTITY
-        for name, count in found.unsent(source.selection).items()
-        if count != known.get(name, count)
+        for name, now in found.unsent(source.selection).items()
+        if name in known and not _is_same(known[name], now)
     }
     return lost
+
+
+def _is_same(before: Unsent, now: Unsent) -> bool:
+    """Whether nothing was counted in between; statistics that were reset cannot tell."""
+    return before.changes == now.changes and before.since in (None, now.since)
+
+
+def _first_counts(
+    source: SourceConfig, found: Publications, known: Mapping[TableName, Unsent]
+) -> Mapping[TableName, Unsent]:
+    """Return tables that replay has made meanwhile: nothing is known yet of their statistics."""
+    return {
+        name: now
+        for name, now in found.unsent(source.selection).items()
+        if name in known and known[name].since is None and known[name].changes == now.changes
+    }

@@ -77,6 +77,19 @@ def test_change_of_a_table_without_identity_works_and_marks_the_table(pgoutput, 
     assert resyncs(pgoutput) == [("keyless",)]
 
 
+def test_statistics_that_were_reset_are_taken_for_a_loss(pgoutput):
+    pgoutput.receive_once()
+    assert resyncs(pgoutput) == []
+    # A session tells what it counted at its end.
+    pgoutput.source.execute("insert into keyless values (1)", "update keyless set id = 2")
+    counted = "select pg_stat_get_tuples_updated('keyless'::regclass)"
+    wait_until(lambda: pgoutput.source.value(counted) == 1)
+    pgoutput.source.execute("select pg_stat_reset()")
+    assert pgoutput.source.value(counted) == 0
+    pgoutput.receive_once(code=50)
+    assert resyncs(pgoutput) == [("keyless",)]
+
+
 def test_table_that_is_not_published_is_marked(pgoutput):
     pgoutput.source.execute(f"alter publication {pgoutput.slot} drop table t")
     pgoutput.receive_once(code=50)
