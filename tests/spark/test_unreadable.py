@@ -35,7 +35,7 @@ class Closed:
 
 def hint_of(done) -> str:
     """Return what the error at the end of a run with --json says about the remedy."""
-    return json.loads(done.stderr.splitlines()[-1])["hint"]
+    return str(json.loads(done.stderr.splitlines()[-1])["hint"])
 
 
 @pytest.fixture
