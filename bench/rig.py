@@ -27,6 +27,7 @@ from pgrepl.config.model import Config, Plugin, ReplayConfig
 from pgrepl.receiver import Notifier, Receiver
 from pgrepl.replayer import Replayer
 from pgrepl.throwaway import Cluster, ServerBinaries
+from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.copying import Recorder, make_config
 from tests.support.database import Database
 from tests.support.pipeline import NoDdl
@@ -57,7 +58,10 @@ class Rig:
 
     def __enter__(self) -> Self:
         for kind in _KINDS:
-            self.clusters[kind] = self.stack.enter_context(Cluster(binaries=self.binaries))
+            # A native worker that has just ended is started again after this, not after 5 seconds.
+            settings = {**LOGICAL_DECODING, "wal_retrieve_retry_interval": "100ms"}
+            cluster = Cluster(settings=settings, binaries=self.binaries)
+            self.clusters[kind] = self.stack.enter_context(cluster)
         return self
 
     def __exit__(self, *_: object) -> None:

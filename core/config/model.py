@@ -295,11 +295,11 @@ class SourceConfig:
         ),
     )
     backlog: BacklogMode = field(
-        default="pull",
+        default="stream",
         metadata=keys.choice(
-            'how to receive what has piled up on the source: `"pull"` it by SQL in big chunks, or'
-            ' `"stream"` it like all else, which is slower and needs no temporary files there; see'
-            " [receive](receive.md#backlogs)",
+            'how to receive what has piled up on the source: `"stream"` it like all else, or'
+            ' `"pull"` it by SQL in big chunks, which takes less CPU time of the source with'
+            " pgoutput; see [receive](receive.md#backlogs)",
             BacklogMode,
         ),
     )

@@ -113,11 +113,14 @@ def contents(database, schema, columns):
 @pytest.mark.parametrize("name", ALL)
 def test_target_is_the_source(replayed, name, binaries):
     pipeline, _ = replayed
-    if name == "generated_key" and pipeline.plugin == "pgoutput" and binaries.version < (18,):
-        pytest.skip("its UPDATE and DELETE cannot be sent before version 18")
     parked = pipeline.target.rows(
-        f"select table_name, reason from replication.parked_table where schema_name = $${name}$$"
+        "select split_part(reason, ',', 1) from replication.parked_table"
+        f" where schema_name = $${name}$$"
     )
+    if name == "generated_key" and pipeline.plugin == "pgoutput" and binaries.version < (18,):
+        # Of such a table UPDATE and DELETE cannot be sent before version 18.
+        assert parked == [('column "g" is generated on the source',)]
+        return
     assert parked == []
     columns = ALL[name].columns
     here = contents(pipeline.target, pipeline.schema(name), columns)
@@ -150,19 +153,6 @@ def test_what_only_the_target_has_stays(replayed):
         (10, 7, "here"),
         (20, 2, "here"),
     ]
-
-
-def test_table_whose_key_is_not_sent_is_parked(replayed, binaries):
-    pipeline, _ = replayed
-    if pipeline.plugin != "pgoutput" or binaries.version >= (18,):
-        pytest.skip("its key is sent")
-    ((schema, reason),) = pipeline.target.rows(
-        "select schema_name::text, reason from replication.parked_table"
-    )
-    assert (schema, reason.split(",")[0]) == (
-        "generated_key",
-        'column "g" is generated on the source',
-    )
 
 
 @pytest.mark.usefixtures("one_spark_session")

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from pgrepl import failpoint
@@ -27,7 +28,8 @@ EAGER = {
 def make_receiver(streaming: Streaming, **settings: Any) -> Receiver:
     config = load_config(streaming.config)
     given = ReceiverSettings(**{**EAGER, **settings})
-    return Receiver(config, config.source(streaming.name), settings=given)
+    source = replace(config.source(streaming.name), backlog="pull")
+    return Receiver(config, source, settings=given)
 
 
 def pull_once(streaming: Streaming, **settings: Any) -> Result:
