@@ -298,8 +298,7 @@ class SourceConfig:
         default="stream",
         metadata=keys.choice(
             'how to receive what has piled up on the source: `"stream"` it like all else, or'
-            ' `"pull"` it by SQL in big chunks, which takes less CPU time of the source with'
-            " pgoutput; see [receive](receive.md#backlogs)",
+            ' `"pull"` it by SQL in big chunks; see [receive](receive.md#backlogs)',
             BacklogMode,
         ),
     )
