@@ -18,7 +18,7 @@ _Name = tuple[str, str]
 
 #: What goes with a table that is dropped, and follows one that is renamed. Where DDL is applied,
 #: foreign keys do not cascade.
-_BY_TABLE = ("source_table", "conflict", "skipped_code", "resync_due")
+_BY_TABLE = ("source_table", "conflict", "skipped_code", "resync_due", "resync")
 
 
 def remove_table(

@@ -1,0 +1,239 @@
+"""The rows of ``replication.resync``: tables that are being copied while streaming goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from psycopg.rows import class_row
+
+from pgrepl.lsn import Lsn
+from pgrepl.postgres.connect import Connection
+
+__all__ = [
+    "ResyncRow",
+    "ResyncState",
+    "Way",
+    "add_progress",
+    "ask_cancel",
+    "fail_resync",
+    "find_resync",
+    "is_cancelled",
+    "read_resyncs",
+    "remove_resync",
+    "request_resync",
+    "set_resync_state",
+    "set_snapshot",
+    "start_resync",
+]
+
+Way = Literal["whole", "chunked"]
+"""``whole``: under one snapshot, into a shadow. ``chunked``: key ranges, into the live table."""
+
+ResyncState = Literal["requested", "copying", "copied", "catching up"]
+"""How far a resync is.
+
+``requested``: set by who asks for it; nothing of the table is touched yet.
+``copying``: set by the resync before the first row is read.
+``copied``: set by the resync when the shadow has all rows, or all chunks are in the stream.
+``catching up``: set by a whole resync, when the table has the rows and what waited is applied.
+A resync that is done, or cancelled, has no row.
+"""
+
+_Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ResyncRow:
+    """One table under resync, by its name on the source."""
+
+    resync_id: int
+    source_id: int
+    schema_name: str
+    table_name: str
+    source_oid: int
+    way: Way
+    is_first: bool
+    state: ResyncState
+    #: The state and the resync reason of the table's row before; None: it had none.
+    state_before: str | None
+    reason_before: str | None
+    requested_at: datetime
+    requested_by: str
+    started_at: datetime | None
+    updated_at: datetime
+    #: PostgreSQL's text of a ``pg_snapshot``, and a position read after it.
+    snapshot: str | None
+    lsn: Lsn | None
+    #: Bytes a second.
+    max_rate: int | None
+    is_cancelled: bool
+    row_count: int
+    byte_count: int
+    chunk_count: int
+    row_estimate: int | None
+    byte_estimate: int | None
+    chunk_estimate: int | None
+    last_key: Sequence[str] | None
+    error: str | None
+
+    @property
+    def key(self) -> _Name:
+        """Schema and name on the source."""
+        return self.schema_name, self.table_name
+
+
+_COLUMNS = (
+    "resync_id, source_id, schema_name::text, table_name::text, source_oid, way, is_first, state,"
+    " state_before, reason_before, requested_at, requested_by::text, started_at, updated_at,"
+    " snapshot::text, lsn, max_rate, is_cancelled, row_count, byte_count, chunk_count,"
+    " row_estimate, byte_estimate, chunk_estimate, last_key, error"
+)
+
+
+def read_resyncs(connection: Connection, source_id: int) -> Sequence[ResyncRow]:
+    """Return the tables of a source that are under resync, in the order of their names."""
+    with connection.cursor(row_factory=class_row(ResyncRow)) as cursor:
+        return cursor.execute(
+            f"select {_COLUMNS} from replication.resync"  # noqa: S608  names of ours
+            " where source_id = %s order by 3, 4",
+            (source_id,),
+        ).fetchall()
+
+
+def find_resync(connection: Connection, source_id: int, name: _Name) -> ResyncRow | None:
+    """Return the resync of a table, if there is one."""
+    with connection.cursor(row_factory=class_row(ResyncRow)) as cursor:
+        return cursor.execute(
+            f"select {_COLUMNS} from replication.resync"  # noqa: S608  names of ours
+            " where source_id = %s and schema_name = %s and table_name = %s",
+            (source_id, *name),
+        ).fetchone()
+
+
+def request_resync(
+    connection: Connection,
+    source_id: int,
+    name: _Name,
+    *,
+    oid: int,
+    way: Way,
+    is_first: bool,
+    max_rate: int | None,
+    row_estimate: int | None = None,
+    byte_estimate: int | None = None,
+) -> ResyncRow:
+    """Record that a table is to be copied, and how it is now, unless that stands there already.
+
+    What stands there goes on with the rate asked for now, and is not cancelled any more.
+    """
+    with connection.cursor(row_factory=class_row(ResyncRow)) as cursor:
+        (row,) = cursor.execute(
+            "insert into replication.resync as r (source_id, schema_name, table_name, source_oid,"  # noqa: S608  names of ours
+            " way, is_first, max_rate, row_estimate, byte_estimate, state_before, reason_before)"
+            " values (%(source)s, %(schema)s, %(table)s, %(oid)s, %(way)s, %(is_first)s,"
+            " %(max_rate)s, %(row_estimate)s, %(byte_estimate)s,"
+            " (select state from replication.source_table where source_id = %(source)s"
+            " and schema_name = %(schema)s and table_name = %(table)s),"
+            " (select resync_reason from replication.source_table where source_id = %(source)s"
+            " and schema_name = %(schema)s and table_name = %(table)s))"
+            " on conflict (source_id, schema_name, table_name) do update"
+            " set max_rate = excluded.max_rate, is_cancelled = false, error = null,"
+            " updated_at = clock_timestamp()"
+            f" returning {_COLUMNS}",
+            {
+                "source": source_id,
+                "schema": name[0],
+                "table": name[1],
+                "oid": oid,
+                "way": way,
+                "is_first": is_first,
+                "max_rate": max_rate,
+                "row_estimate": row_estimate,
+                "byte_estimate": byte_estimate,
+            },
+        ).fetchall()
+    return row
+
+
+def start_resync(connection: Connection, resync_id: int) -> None:
+    """Record that a table is copied from the first row on: what was counted before is void."""
+    connection.execute(
+        "update replication.resync set state = 'copying', error = null, snapshot = null,"
+        " lsn = null, row_count = 0, byte_count = 0, chunk_count = 0, last_key = null,"
+        " started_at = clock_timestamp(), updated_at = clock_timestamp() where resync_id = %s",
+        (resync_id,),
+    )
+
+
+def set_snapshot(connection: Connection, resync_id: int, *, snapshot: str | None, lsn: Lsn) -> None:
+    """Record under which snapshot a table, or the last chunk of it, is copied."""
+    connection.execute(
+        "update replication.resync set snapshot = %s::pg_snapshot, lsn = %s,"
+        " updated_at = clock_timestamp() where resync_id = %s",
+        (snapshot, lsn, resync_id),
+    )
+
+
+def set_resync_state(connection: Connection, resync_id: int, state: ResyncState) -> None:
+    """Record how far a resync is."""
+    connection.execute(
+        "update replication.resync set state = %s, updated_at = clock_timestamp()"
+        " where resync_id = %s",
+        (state, resync_id),
+    )
+
+
+def add_progress(
+    connection: Connection,
+    resync_id: int,
+    *,
+    rows: int,
+    bytes_: int,
+    chunks: int = 0,
+    last_key: Sequence[str] | None = None,
+) -> None:
+    """Count what was copied, and up to which key."""
+    connection.execute(
+        "update replication.resync set row_count = row_count + %s, byte_count = byte_count + %s,"
+        " chunk_count = chunk_count + %s, last_key = coalesce(%s::text[], last_key),"
+        " updated_at = clock_timestamp() where resync_id = %s",
+        (rows, bytes_, chunks, None if last_key is None else list(last_key), resync_id),
+    )
+
+
+def ask_cancel(connection: Connection, source_id: int, names: Collection[_Name]) -> int:
+    """Ask whoever copies these tables to end; return how many there are."""
+    return connection.execute(
+        "update replication.resync r set is_cancelled = true"
+        " from unnest(%s::text[], %s::text[]) as w (schema_name, table_name)"
+        " where r.source_id = %s and r.schema_name = w.schema_name"
+        " and r.table_name = w.table_name",
+        ([schema for schema, _ in names], [table for _, table in names], source_id),
+    ).rowcount
+
+
+def is_cancelled(connection: Connection, resync_ids: Collection[int]) -> bool:
+    """Whether one of these was asked to end, or has no row any more."""
+    ((is_so,),) = connection.execute(
+        "select count(*) filter (where not is_cancelled) < cardinality(%(ids)s::bigint[])"
+        " from replication.resync where resync_id = any (%(ids)s)",
+        {"ids": list(resync_ids)},
+    ).fetchall()
+    return bool(is_so)
+
+
+def fail_resync(connection: Connection, resync_id: int, error: str) -> None:
+    """Keep why a table could not be copied; the next attempt goes on from its state."""
+    connection.execute(
+        "update replication.resync set error = %s, updated_at = clock_timestamp()"
+        " where resync_id = %s",
+        (error, resync_id),
+    )
+
+
+def remove_resync(connection: Connection, resync_id: int) -> None:
+    """Forget a resync that is done or cancelled."""
+    connection.execute("delete from replication.resync where resync_id = %s", (resync_id,))
