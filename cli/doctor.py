@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.output import (
+    ask,
     is_terminal,
     make_console,
     print_json,
@@ -20,6 +22,7 @@ from pgrepl.cli.output import (
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
+    from pgrepl.config.dsn import Dsn
     from pgrepl.doctor import Examination, Finding, Remedy
 
 __all__ = ["doctor"]
@@ -45,23 +48,39 @@ def doctor(
             "--sql", help="Print only the commands that fix failures or give privileges, for psql."
         ),
     ] = False,
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Run those commands, after showing them and asking; see --as."),
+    ] = False,
+    fix_as: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="DSN",
+            help="With --fix: the superuser, as in 'user=postgres'; each server's place is known.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
     spark: Annotated[
         bool, typer.Option("--spark/--no-spark", help="Run a small Spark job to try Spark.")
     ] = True,
 ) -> None:
     """Check everything that would later fail or silently lose data.
 
-    Examines the sources, the target and this machine in one pass and changes nothing. Exits 0 when
-    all is well, 20 when a source failed, 30 for the target, 10 for this machine; warnings do not
-    fail.
+    Examines the sources, the target and this machine in one pass and changes nothing, unless --fix
+    is given. Exits 0 when all is well, 20 when a source failed, 30 for the target, 10 for this
+    machine; warnings do not fail.
     """
     from pgrepl.doctor import examine, exit_code, psql_script
 
     if json_output and sql_output:
         raise UsageError("--json and --sql exclude each other")
+    role = _privileged_role(fix_as, is_fixing=fix, is_script=sql_output)
     config = invocation.load_config()
     names = sources or list(config.sources)
     chosen = [config.source(name) for name in dict.fromkeys(names)]
+    if role is not None and _fix(examine(config, chosen, os.environ, spark=False), role, yes=yes):
+        print_line("examining again", err=True)
     examinations = examine(config, chosen, os.environ, spark=spark)
     code = exit_code(examinations)
     if sql_output:
@@ -73,6 +92,50 @@ def doctor(
     else:
         _print_lines(examinations)
     raise typer.Exit(code)
+
+
+def _privileged_role(given: str | None, *, is_fixing: bool, is_script: bool) -> Dsn | None:
+    from pgrepl.config.dsn import Dsn, DsnError
+
+    if given is None:
+        if is_fixing:
+            raise UsageError(
+                "--fix needs --as: whom to run the remedies as",
+                hint="For example --as 'user=postgres'; the password comes from ~/.pgpass.",
+            )
+        return None
+    if not is_fixing:
+        raise UsageError("--as goes with --fix")
+    if is_script:
+        raise UsageError("--fix and --sql exclude each other")
+    try:
+        return Dsn(given)
+    except DsnError as exc:
+        raise UsageError(f"--as: {exc}") from None
+
+
+def _fix(examinations: Sequence[Examination], role: Dsn, *, yes: bool) -> bool:
+    """Show the remedies, ask, and run them. Returns whether there were any."""
+    from pgrepl.doctor import plan_fixes, run_fixes
+
+    fixes = plan_fixes(examinations, role)
+    if not fixes:
+        return False
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "doctor --fix asks before it changes anything, and there is no terminal to answer"
+                " on",
+                hint="Add --yes.",
+            )
+        for fix in fixes:
+            print_line(f"{fix.endpoint}, as {fix.endpoint.dsn}:", err=True)
+            for statement in fix.statements:
+                print_line(f"  {statement};", err=True)
+        count = sum(len(fix.statements) for fix in fixes)
+        ask(f"run {count} {'statement' if count == 1 else 'statements'}?")
+    run_fixes(fixes, lambda endpoint, sql: print_line(f"{endpoint}: {sql}", err=True))
+    return True
 
 
 def _as_json(examination: Examination) -> dict[str, Any]:

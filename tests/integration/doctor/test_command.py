@@ -171,3 +171,48 @@ def test_names_cannot_play_with_the_terminal_or_the_lines(patient):
 
 def test_json_and_sql_exclude_each_other(patient):
     assert doctor(patient, "--json", "--sql").returncode == 2
+
+
+def test_fix_runs_the_remedies_as_the_role_it_is_given(unprepared):
+    done = doctor(unprepared, "--fix", "--as", "user=postgres", "--yes")
+    assert "ALTER SYSTEM SET wal_level = logical" in done.stderr
+    unprepared.source.cluster.restart()
+    assert unprepared.failing() == set()
+
+
+def test_fix_asks_and_so_needs_a_terminal_or_yes(patient):
+    patient.source.execute(f"alter role {patient.role} noreplication")
+    done = doctor(patient, "--fix", "--as", "user=postgres")
+    assert done.returncode == 2
+    assert "--yes" in done.stderr
+    assert "replication-privilege" in patient.failing()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--fix",), "--fix needs --as"),
+        (("--as", "user=postgres"), "--as goes with --fix"),
+        (("--fix", "--as", "user=postgres", "--sql"), "exclude each other"),
+        (("--fix", "--as", "no dsn", "--yes"), "--as:"),
+    ],
+)
+def test_fix_refuses_what_it_cannot_mean(patient, arguments, reason):
+    done = doctor(patient, *arguments)
+    assert done.returncode == 2
+    assert reason in done.stderr
+
+
+def test_role_on_another_server_fixes_one_server_only(patient):
+    patient.source.execute(f"alter role {patient.role} noreplication")
+    patient.target.execute(f"revoke create on database {patient.target.name} from {patient.role}")
+    done = doctor(patient, "--fix", "--as", "host=elsewhere user=postgres", "--yes")
+    assert done.returncode == 2
+    assert "names one server (host), and several are to be fixed" in done.stderr
+
+
+def test_role_without_the_right_to_fix_is_told_so(patient):
+    patient.source.execute(f"alter role {patient.role} noreplication")
+    done = doctor(patient, "--fix", "--as", f"user={patient.role}", "--yes")
+    assert done.returncode == 20
+    assert "cannot run the remedy" in done.stderr
