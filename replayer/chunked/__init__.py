@@ -1,0 +1,1 @@
+"""Changes of a table that is copied in chunks meanwhile: which the chunks contain already."""
