@@ -15,6 +15,9 @@ from pgrepl.replayer.chunked.zones import Step, Zone, divide
 #: What an UPDATE carries of a long value that did not change.
 UNCHANGED = -1
 
+#: Kinds of events that write: delete, update, update but for the long value, move, move likewise.
+WRITES = 5
+
 #: A short value and a long one.
 Row = tuple[int, int]
 
@@ -252,21 +255,19 @@ def play(
     source = Source(rows)
     target = Target(source, rows if copy is None else copy, sees)
     wrong: list[str] = []
+    acts: Sequence[Callable[[int], None]] = (
+        source.commit,
+        source.leave,
+        source.save,
+        source.roll_back,
+        lambda _: target.replay(),
+        lambda size: target.chunk(1 + size, checks_applied=checks_applied),
+    )
     for kind, writer, key, other in events:
-        if kind < 5:
+        if kind < WRITES:
             source.write(writer, kind, key, other)
-        elif kind == 5:
-            source.commit(writer)
-        elif kind == 6:
-            source.leave(writer)
-        elif kind == 7:
-            source.save(writer)
-        elif kind == 8:
-            source.roll_back(writer)
-        elif kind == 9:
-            target.replay()
         else:
-            target.chunk(1 + key % 3, checks_applied=checks_applied)
+            acts[kind - WRITES](writer)
         if copy is None and not source.existed >= set(target.table.items()):
             wrong.append("a row that never existed")
     for writer in range(3):
