@@ -1,7 +1,8 @@
 #!/bin/sh
 # Set up everything that pgrepl's demo and tests need, and nothing that is there already:
 #   PostgreSQL 15 or newer with wal2json and pgbench, a Java runtime 17 or newer, Python 3.11 or
-#   newer with venv, and a virtual environment .venv with the versions of requirements/dev.txt.
+#   newer with venv, a virtual environment .venv with the versions of requirements/dev.txt, and
+#   the jars of Apache Kafka in the cache of the user.
 # Under CI=true an installed PostgreSQL is brought to the newest minor version of its packages.
 # Works as root, and as an ordinary user with sudo. Run it as often as you like.
 set -eu
@@ -197,7 +198,32 @@ install_environment() {
 
 package_folders() { sed -n 's/^"pgrepl[^=]*" = "\([a-z_]*\)"$/\1/p' pyproject.toml; }
 
+# --- Kafka -----------------------------------------------------------------------------------
+
+# The broker of tests and demo; the same version as throwaway/broker.py.
+kafka_version=4.3.1
+
+# Spark brings a program that fetches jars with all that they need.
+install_kafka() {
+    cache=${XDG_CACHE_HOME:-$HOME/.cache}/pgrepl
+    [ ! -d "$cache/kafka-$kafka_version" ] || return 0
+    say "fetching Apache Kafka $kafka_version into $cache"
+    mkdir -p "$cache"
+    part=$(mktemp -d "$cache/kafka-fetch.XXXXXX")
+    ivy=$(echo .venv/lib/python*/site-packages/pyspark/jars/ivy-*.jar)
+    for module in "org.apache.kafka kafka_2.13 $kafka_version" "org.slf4j slf4j-simple 1.7.36"; do
+        # shellcheck disable=SC2086  three words
+        "${JAVA_HOME:+$JAVA_HOME/bin/}java" -jar "$ivy" -error -cache "$part/ivy" -confs default \
+            -dependency $module -retrieve "$part/jars/[artifact]-[revision].[ext]" \
+            >"$part/log" 2>&1 || { cat "$part/log" >&2; rm -rf "$part"; die "Kafka $kafka_version could not be fetched"; }
+    done
+    # Whole or not there: two of us may fetch at once.
+    mv -T "$part/jars" "$cache/kafka-$kafka_version" 2>/dev/null || [ -d "$cache/kafka-$kafka_version" ]
+    rm -rf "$part"
+}
+
 # ---------------------------------------------------------------------------------------------
 
 if command -v apt-get >/dev/null; then install_packages; else explain_other_system; fi
 install_environment
+install_kafka

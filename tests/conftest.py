@@ -18,8 +18,9 @@ from pgrepl.replayer.spark_job import DAEMON, ShardJobs
 from pgrepl.spark.background import SessionInBackground
 from pgrepl.spark.session import build_session
 from pgrepl.store.migrations import migrate
-from pgrepl.throwaway import Cluster, ServerBinaries, find_binaries
+from pgrepl.throwaway import Broker, Cluster, ServerBinaries, find_binaries
 from tests.support.database import Database
+from tests.support.kafka import KAFKA_JARS
 from tests.support.quick_java import start_java_quickly
 from tests.support.versions import tested_versions
 
@@ -70,6 +71,13 @@ def source_cluster(binaries: ServerBinaries) -> Iterator[Cluster]:
 def target_cluster(binaries: ServerBinaries) -> Iterator[Cluster]:
     with Cluster(binaries=binaries) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """Return the Kafka broker that all tests of a process share: topics have names of their own."""
+    with Broker(jars=KAFKA_JARS) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

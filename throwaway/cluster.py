@@ -9,7 +9,6 @@ that matters after a crash is the one that every test runs.
 from __future__ import annotations
 
 import os
-import socket
 import stat
 import subprocess
 import tempfile
@@ -25,6 +24,7 @@ from psycopg.sql import SQL, Identifier
 
 from pgrepl.errors import ConfigError
 from pgrepl.throwaway.binaries import ServerBinaries, find_binaries
+from pgrepl.throwaway.ports import free_port
 from pgrepl.throwaway.unprivileged import Account, server_account
 
 __all__ = ["LOGICAL_DECODING", "Cluster"]
@@ -153,7 +153,7 @@ class Cluster:
             return
         for attempt in range(_START_TRIES):
             # Another program may take the port between our look and the server's start.
-            self.port = _free_port()
+            self.port = free_port()
             try:
                 self._pg_ctl_start()
             except ConfigError:
@@ -268,13 +268,6 @@ def _environment() -> dict[str, str]:
     """Return our environment without what would make libpq or the server do something else."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_"))}
     return {**kept, "LC_ALL": "C", "TZ": "UTC"}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _quote(value: str) -> str:

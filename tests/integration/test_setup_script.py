@@ -12,10 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def setup(folder: Path, path: str) -> subprocess.CompletedProcess[str]:
+def setup(folder: Path, path: str, home: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [folder / "scripts/setup.sh"],
-        env={"PATH": path, "HOME": str(folder)},
+        env={"PATH": path, "HOME": str(home)},
         capture_output=True,
         text=True,
         check=False,
@@ -23,8 +23,8 @@ def setup(folder: Path, path: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_second_run_does_nothing_and_says_nothing():
-    assert setup(ROOT, os.environ["PATH"]).returncode == 0
-    done = setup(ROOT, os.environ["PATH"])
+    assert setup(ROOT, os.environ["PATH"], Path.home()).returncode == 0
+    done = setup(ROOT, os.environ["PATH"], Path.home())
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -44,7 +44,7 @@ def other_system(tmp_path):
 def test_other_system_is_told_exactly_what_to_install(tmp_path, other_system):
     project = tmp_path / "project"
     shutil.copytree(ROOT / "scripts", project / "scripts")
-    done = setup(project, other_system)
+    done = setup(project, other_system, project)
     assert done.returncode == 1
     assert "neither Debian nor Ubuntu" in done.stderr
     assert "Java 17 or newer: missing" in done.stderr
