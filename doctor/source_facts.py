@@ -79,6 +79,8 @@ class SourceTable:
     may_select: bool
     hides_rows: bool
     has_floats: bool
+    #: By the configuration: it may do without an identity.
+    is_append_only: bool
 
     @property
     def name(self) -> str:
@@ -181,12 +183,18 @@ def _read_plugin_list(connection: Connection) -> PluginList:
 def _read_tables(connection: Connection, selection: TableSelection) -> Sequence[SourceTable]:
     # A partition comes with its root.
     selected = [
-        table.oid
+        table
         for table in read_tables(connection)
         if selection.matches(table.root_schema, table.root_name)
     ]
+    append_only = [
+        table.oid
+        for table in selected
+        if selection.is_append_only(table.root_schema, table.root_name)
+    ]
+    tables = {"tables": [table.oid for table in selected], "append_only": append_only}
     with connection.cursor(row_factory=class_row(SourceTable)) as cursor:
-        return cursor.execute(_query("table_facts"), {"tables": selected}).fetchall()
+        return cursor.execute(_query("table_facts"), tables).fetchall()
 
 
 def _query(name: str) -> LiteralString:

@@ -90,16 +90,30 @@ def check_row_security(facts: SourceFacts) -> Finding:
 def check_replica_identity(tables: Sequence[SourceTable]) -> Finding:
     """Without an identity, UPDATE and DELETE leave no trace in the stream; only INSERT does."""
     lacking = [(table, reason) for table in tables if (reason := _lacks_identity(table))]
-    if not lacking:
-        return Finding.ok("replica-identity", "UPDATE and DELETE of every table are in the stream")
-    objects = [f"{table.name} ({reason})" for table, reason in lacking]
-    return Finding(
-        "replica-identity",
-        Status.FAILURE,
-        f"UPDATE and DELETE would vanish: {listed(objects)}",
-        Remedy.of(*(_give_identity(table) for table, _ in lacking)),
-        tuple(objects),
-    )
+    accepted = [table.name for table, _ in lacking if table.is_append_only]
+    refused = [(table, reason) for table, reason in lacking if not table.is_append_only]
+    if refused:
+        objects = [f"{table.name} ({reason})" for table, reason in refused]
+        return Finding(
+            "replica-identity",
+            Status.FAILURE,
+            f"UPDATE and DELETE would vanish: {listed(objects)}",
+            Remedy.of(
+                *(_give_identity(table) for table, _ in refused),
+                then="or, for tables that are only inserted into, name them in append_only"
+                " of pgrepl.toml",
+            ),
+            tuple(objects),
+        )
+    if accepted:
+        return Finding(
+            "replica-identity",
+            Status.OK,
+            f"{counted(len(accepted), 'append-only table')} ({listed(accepted)}); UPDATE and DELETE"
+            " of every other table are in the stream",
+            objects=tuple(accepted),
+        )
+    return Finding.ok("replica-identity", "UPDATE and DELETE of every table are in the stream")
 
 
 def _lacks_identity(table: SourceTable) -> str | None:

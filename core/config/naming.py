@@ -166,10 +166,25 @@ class TableSelection:
         ),
     )
 
+    append_only: tuple[TablePattern, ...] = field(
+        default=(),
+        metadata=keys.patterns(
+            "tables without a replica identity that are only inserted into and truncated: doctor"
+            " accepts them, and an UPDATE or DELETE there marks them for a resync; see"
+            " [receive](receive.md#append-only-tables)",
+            TablePattern,
+            name="append_only",
+        ),
+    )
+
     @classmethod
     def of(cls, include: Iterable[str], exclude: Iterable[str] = ()) -> TableSelection:
         """Compile patterns given as text."""
         return cls(tuple(map(TablePattern, include)), tuple(map(TablePattern, exclude)))
+
+    def is_append_only(self, schema: str, table: str) -> bool:
+        """Whether this table may be replicated by its INSERT and TRUNCATE alone."""
+        return any(pattern.matches(schema, table) for pattern in self.append_only)
 
     def matches(self, schema: str, table: str) -> bool:
         """Whether this table is replicated."""

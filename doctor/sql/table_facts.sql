@@ -26,7 +26,8 @@ select c.oid::bigint                                  as oid,
        exists (select from pg_attribute a
                 where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
                   and a.atttypid in ('float4'::regtype, 'float8'::regtype, 'numeric'::regtype))
-                                                      as has_floats
+                                                      as has_floats,
+       c.oid = any (%(append_only)s)                  as is_append_only
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
  where c.oid = any (%(tables)s)

@@ -193,6 +193,20 @@ def test_partitions_are_judged_by_their_own_identity_and_selected_by_their_root(
     assert broken.objects == ("parts.measure_1 (no primary key)",)
 
 
+def test_append_only_tables_may_lack_an_identity(patient):
+    patient.source.execute(
+        "create table audit (at timestamptz, what text)",
+        "create table measure (at date) partition by range (at)",
+        "create table measure_1 partition of measure default",
+        f"grant select on all tables in schema public to {patient.role}",
+    )
+    assert patient.finding(SOURCE, "replica-identity").status is Status.FAILURE
+    patient.source_options = 'append_only = ["public.aud*", "public.measure"]\n'
+    finding = patient.finding(SOURCE, "replica-identity")
+    assert finding.status is Status.OK
+    assert finding.objects == ("public.audit", "public.measure_1")
+
+
 def test_unlogged_table_is_a_warning_with_both_ways_out(patient):
     patient.source.execute(
         "create unlogged table cache (k int)", f"grant select on cache to {patient.role}"
