@@ -18,6 +18,7 @@ from pgrepl.cli import (
     demo,
     doctor,
     drop,
+    monitor,
     parked,
     progress,
     receive,
@@ -75,6 +76,7 @@ register(app, basebackup.basebackup, example="pgrepl basebackup shop --jobs 4")
 register(app, receive.receive, example="pgrepl receive shop")
 register(app, replay.replay, example="pgrepl replay --once")
 register(app, status.status, example="pgrepl status --max-lag 60s")
+register(app, monitor.monitor, example="pgrepl monitor --listen 127.0.0.1:9815")
 register(app, progress.progress, example="pgrepl progress shop --as-of '2026-03-01 12:00'")
 register(app, verify.verify, example="pgrepl verify shop public.orders")
 register(app, resync.resync, example="pgrepl resync shop public.orders")

@@ -74,7 +74,7 @@ def show(
         changes = list(islice(read_changes(connection, parked), limit))
     shown = [
         {
-            "commit_lsn": str(change.commit_lsn),
+            "commit_lsn": change.commit_lsn,
             "commit_at": change.commit_at,
             "action": change.action,
             "row": change.row if show_rows else list(change.row),
@@ -176,11 +176,11 @@ def _as_json(table: ParkedTable) -> dict[str, object]:
         "source": table.source,
         "schema": table.schema,
         "table": table.table,
-        "parked_at": table.parked_at.isoformat(),
+        "parked_at": table.parked_at,
         "sqlstate": table.sqlstate,
         "reason": table.reason,
         "retry_count": table.retry_count,
         "change_count": table.change_count,
-        "first_lsn": None if table.first_lsn is None else str(table.first_lsn),
-        "last_lsn": None if table.last_lsn is None else str(table.last_lsn),
+        "first_lsn": table.first_lsn,
+        "last_lsn": table.last_lsn,
     }

@@ -98,7 +98,7 @@ def _line(binding: Binding) -> str:
 
 
 def _as_json(binding: Binding, source: str) -> dict[str, Any]:
-    return {"source": source, "at": binding.at.isoformat(), "lsn": str(binding.lsn)}
+    return {"source": source, "at": binding.at, "lsn": binding.lsn}
 
 
 def _parse_time(text: str) -> datetime:

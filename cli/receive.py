@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.monitor import MonitorOption, TokenFileOption, serving
 from pgrepl.cli.output import print_json, print_line
 from pgrepl.errors import DdlError, UsageError
 from pgrepl.terminal import command
@@ -50,6 +51,8 @@ def receive(
             help="Receive what there is, give the slot the plugin of the configuration, and end.",
         ),
     ] = False,
+    monitor: MonitorOption = None,
+    token_file: TokenFileOption = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON at the end.")] = False,
 ) -> None:
     """Stream committed transactions of a source into the spool on the target.
@@ -66,14 +69,16 @@ def receive(
         return
     receiver = Receiver(config, config.source(source), notifier=Notifier(os.environ))
     _stop_on_signals(receiver)
+    until = _parse_lsn(until_lsn)
     try:
-        result = receiver.run(once=once, until=_parse_lsn(until_lsn))
+        with serving(config, monitor, token_file, sources=[config.source(source)]):
+            result = receiver.run(once=once, until=until)
     finally:
         # What is over cannot take too long: the alarm would kill the program on its way out.
         signal.setitimer(signal.ITIMER_REAL, 0)
     if json_output:
         tables = [".".join(name) for name in result.resync_tables]
-        print_json({**asdict(result), "flushed": str(result.flushed), "resync_tables": tables})
+        print_json({**asdict(result), "resync_tables": tables})
     else:
         print_line(
             f"received up to {result.flushed}: {result.transaction_count} transactions,"

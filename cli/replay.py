@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.monitor import MonitorOption, TokenFileOption, serving
 from pgrepl.cli.output import print_json, print_line
 from pgrepl.errors import DdlError, UsageError
 
@@ -35,6 +36,8 @@ def replay(
             " other sources are left alone. Repeatable.",
         ),
     ] = None,
+    monitor: MonitorOption = None,
+    token_file: TokenFileOption = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON at the end.")] = False,
 ) -> None:
     """Apply the spool of all sources to the target, through Spark.
@@ -53,7 +56,8 @@ def replay(
     resync = Resyncer(config) if config.ddl.resync else None
     replayer = Replayer(config, Applier(config), upkeep=Housekeeper(config), resync=resync)
     _stop_on_signals(replayer)
-    results = replayer.run(once=once, until=until)
+    with serving(config, monitor, token_file):
+        results = replayer.run(once=once, until=until)
     if json_output:
         print_json([_as_json(result) for result in results])
     else:
@@ -95,7 +99,7 @@ def _stop_on_signals(replayer: Replayer) -> None:
 def _as_json(result: SourceResult) -> dict[str, object]:
     return {
         "source": result.source,
-        "applied_lsn": str(result.applied),
+        "applied_lsn": result.applied,
         "change_count": result.change_count,
         "batch_count": result.batch_count,
         "parked": [".".join(name) for name in result.parked],

@@ -60,7 +60,7 @@ def block(source: SourceStatus, history: str | None = None) -> list[Line]:
 
 def _title(source: SourceStatus, history: str | None) -> Line:
     colour = "red" if source.problems else "green" if source.state == "streaming" else "yellow"
-    text = source.state
+    text: str = source.state
     if source.positions is not None:
         text += f", {_lag(source.positions.applied)}"
     if history:

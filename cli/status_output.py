@@ -15,9 +15,9 @@ from pgrepl.cli.output import (
     print_line,
     printable,
 )
-from pgrepl.cli.status_json import as_json
 from pgrepl.cli.status_lines import Line, block, print_bytes
 from pgrepl.errors import PgreplError
+from pgrepl.status.document import as_json
 
 if TYPE_CHECKING:
     from datetime import datetime

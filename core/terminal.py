@@ -10,7 +10,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
+
+from pgrepl.lsn import Lsn
 
 __all__ = ["command", "json_text", "printable", "shell_word"]
 
@@ -35,10 +39,14 @@ def printable(text: str) -> str:
 def json_text(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401  what JSON can hold
     r"""Return JSON with every character escaped that is none to see; it reads as the same values.
 
+    LSNs are as PostgreSQL prints them, times in UTC with all their digits: one form everywhere.
+
     >>> print(json_text("\x9b2J é"))
     "\u009b2J é"
+    >>> print(json_text({"lsn": Lsn(24), "at": datetime(2026, 3, 1, 12, tzinfo=UTC)}))
+    {"lsn": "0/18", "at": "2026-03-01T12:00:00.000000Z"}
     """
-    text = json.dumps(value, indent=indent, default=str, ensure_ascii=False)
+    text = json.dumps(_in_one_form(value), indent=indent, default=str, ensure_ascii=False)
     if text.isprintable():
         return text
     return _LINES.sub(lambda line: "".join(map(_json_character, line[0])), text)
@@ -62,6 +70,18 @@ def command(*words: str) -> str:
     "pgrepl resync shop 'public.odd Table'"
     """
     return " ".join(("pgrepl", *map(shell_word, words)))
+
+
+def _in_one_form(value: Any) -> Any:  # noqa: ANN401  what JSON can hold, and what becomes that
+    if isinstance(value, Lsn):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    if isinstance(value, Mapping):
+        return {key: _in_one_form(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_in_one_form(item) for item in value]
+    return value
 
 
 def _json_character(c: str) -> str:

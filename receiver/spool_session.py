@@ -31,6 +31,7 @@ from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.spool_rows import COLUMNS, encode_rows
 from pgrepl.store.migrations import migrate
 from pgrepl.store.receive_progress import (
+    Received,
     put_into_bucket,
     read_buckets,
     read_received,
@@ -72,6 +73,8 @@ class SpoolSession:
         self.source = source
         self._format_name = ""
         self._encoding = ""
+        #: What the open transaction brings.
+        self._received = Received()
 
     def read_origin(self) -> Lsn | None:
         """Return the position of the origin, flushed to disk; None when it has none."""
@@ -121,12 +124,14 @@ class SpoolSession:
             if batch.parts:
                 self._copy(batch.parts)
             self._note(batch)
+            self._count(batch)
             if batch.position is None:
                 reach("receiver.after_part")
                 return
             reach("receiver.before_commit")
             self._commit(batch, batch.position, self.source.name + MORE * has_more)
             self.is_in_transaction = False
+            self._received = Received()
             reach("receiver.after_commit_before_feedback")
 
     def abandon(self) -> None:
@@ -159,6 +164,16 @@ class SpoolSession:
         for name, bucket in batch.buckets.items():
             put_into_bucket(self._connection, source_id, name, bucket)
 
+    def _count(self, batch: Batch) -> None:
+        """Add up what is counted with the commit."""
+        received = self._received
+        received.transaction_count += batch.transaction_count
+        received.change_count += batch.change_count
+        if any(part.kind == "serial" for part in batch.parts):
+            # Such a transaction is alone in its segment, and what it wrote before is serial now.
+            received.serial_transaction_count += batch.transaction_count
+            received.serial_change_count = received.change_count
+
     def _commit(self, batch: Batch, position: Position, news: str) -> None:
         """Record the position and commit, in one round trip."""
         notify = SQL("select pg_notify({}, {});").format(Literal(CHANNEL), Literal(news))
@@ -172,6 +187,7 @@ class SpoolSession:
                 seq=batch.last_seq,
                 position=position,
                 commit_at=batch.commit_at,
+                received=self._received,
             ),
             lsn=Literal(position),
             notify=notify if batch.parts else SQL(""),

@@ -32,6 +32,7 @@ from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
 from pgrepl.replayer.spark_job import JobFailed, ShardJobs
 from pgrepl.retry import Backoff
 from pgrepl.store import failures
+from pgrepl.store.counters import count_batch
 from pgrepl.store.migrations import migrate
 from pgrepl.store.receive_progress import last_written
 from pgrepl.store.shard_progress import (
@@ -331,6 +332,13 @@ class Replayer:
         if own.error is not None or not own.batch_count:
             failures.clear(control, _STAGE, own.source.source_id)
         own.go_on(work.batch)
+        count_batch(
+            control,
+            own.source.source_id,
+            work.batch.kind,
+            change_count=work.batch.change_count,
+            seconds=seconds,
+        )
         # A service logs now and then; a job of cron has few batches.
         level = logging.INFO if own.is_report_due(self._settings.report_s) else logging.DEBUG
         logger.log(

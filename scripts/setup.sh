@@ -185,7 +185,7 @@ install_environment() {
     fi
     # The editable install is a tree of links, so that type checkers see through it: it is made anew
     # when a file comes or goes.
-    wanted=$({ pwd; cat pyproject.toml; find $(package_folders) -name '*.py' -o -name '*.sql' | LC_ALL=C sort; } | checksum)
+    wanted=$({ pwd; cat pyproject.toml; find $(package_folders) -name '*.py' -o -name '*.sql' -o -path '*/page/*' | LC_ALL=C sort; } | checksum)
     if [ "$(cat .venv/pgrepl.done 2>/dev/null)" != "$wanted" ]; then
         say "installing pgrepl itself into .venv, editable"
         rm -rf build

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from pgrepl.catalog.unreadable import Unreadable
 from pgrepl.lsn import Lsn
+from pgrepl.store.copy_work import TableProgress
+from pgrepl.store.counters import BatchCounter
 from pgrepl.store.overview import (
     FailureOverview,
     ShardOverview,
@@ -40,10 +43,27 @@ class SourceFacts:
     sent_lsn: Lsn | None
     write_lsn: Lsn | None
     receiver_since: datetime | None
+    #: ``max_slot_wal_keep_size``; None: no limit.
+    keep_bytes: int | None = None
+    #: WAL that the server wrote per second since its statistics were last reset.
+    average_wal_bytes_per_s: float | None = None
     #: Replicated tables that the role may not read.
     unreadable: Sequence[Unreadable] = ()
     #: Replicated tables some of whose changes pgoutput does not send, and could.
     unpublished: Sequence[str] = ()
+
+    def seconds_to_loss(self, wal_bytes_per_s: float | None) -> float | None:
+        """Return how long a slot that nobody reads lasts when WAL is written at this rate.
+
+        None: for ever as far as the server says, or it is unknown; infinity: nothing is written.
+        """
+        if self.plugin is None:
+            return None
+        if self.wal_status == "lost":
+            return 0.0
+        if self.safe_bytes is None or wal_bytes_per_s is None:
+            return None
+        return max(self.safe_bytes, 0) / wal_bytes_per_s if wal_bytes_per_s > 0 else math.inf
 
     @property
     def held_bytes(self) -> int | None:
@@ -66,6 +86,10 @@ class TargetFacts:
     pending_ddl_count: int
     #: How many sessions each stage of pgrepl has on the target now: stage to count.
     sessions: Mapping[str, int]
+    #: Batches that replay applied, counted since the copy.
+    batches: Sequence[BatchCounter] = ()
+    #: Tables of a copy that is under way; none when there is none.
+    copies: Sequence[TableProgress] = ()
     #: Whether a receiver of the source is connected. One that pulls from the slot holds it only
     #: while a call lasts, so that the source does not tell.
     is_receiving: bool = False

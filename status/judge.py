@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 from pgrepl.catalog.unreadable import named, open_them
 from pgrepl.config.model import SourceConfig
+from pgrepl.config.naming import exact_pattern
 from pgrepl.durations import print_duration
 from pgrepl.errors import (
     DdlError,
@@ -26,7 +28,7 @@ from pgrepl.status.lag import Positions, measure
 from pgrepl.store.overview import FailureOverview, TableOverview
 from pgrepl.terminal import command
 
-__all__ = ["Problem", "SourceStatus", "judge", "judge_unconfigured", "worst_code"]
+__all__ = ["Problem", "SourceStatus", "State", "judge", "judge_unconfigured", "worst_code"]
 
 #: From the worst on. Nothing can be said without the target; a lag may pass by itself.
 _SEVERITY = (
@@ -41,6 +43,12 @@ _SEVERITY = (
 _NAMED = 5
 
 
+#: The first three before a copy is whole. Not configured: only the target knows it.
+State = Literal[
+    "absent", "creating", "copying", "unreachable", "not receiving", "streaming", "not configured"
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something that needs a hand."""
@@ -50,6 +58,8 @@ class Problem:
     kind: str
     message: str
     hint: str | None = None
+    #: What to type, in this order, where that is known word for word.
+    commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +67,18 @@ class SourceStatus:
     """All there is to say about a source."""
 
     name: str
-    #: absent, creating, copying; then unreachable, streaming, or not receiving. Not configured:
-    #: only the target knows it.
-    state: str
+    state: State
     source: SourceFacts | None
     target: TargetFacts | None
     positions: Positions | None
     problems: tuple[Problem, ...]
+    #: How fast the source's server writes WAL: lately, or else on average.
+    wal_bytes_per_s: float | None = None
+
+    @property
+    def seconds_to_loss(self) -> float | None:
+        """How long the receiver may be away at this rate until the slot is lost; None: no limit."""
+        return None if self.source is None else self.source.seconds_to_loss(self.wal_bytes_per_s)
 
 
 def worst_code(problems: Iterable[Problem]) -> int:
@@ -77,15 +92,19 @@ def judge(
     source: SourceFacts | PgreplError,
     target: TargetFacts | None,
     max_lag: timedelta | None,
+    wal_bytes_per_s: float | None = None,
 ) -> SourceStatus:
-    """Judge a source by what it says, or why it says nothing, and by what the target knows."""
+    """Judge a source by what it says, or why it says nothing, and by what the target knows.
+
+    The rate is that of the last minutes, where somebody has looked so long.
+    """
     facts = None if isinstance(source, PgreplError) else source
     positions = None if target is None else measure(facts, target)
     problems: list[Problem] = []
     if isinstance(source, PgreplError):
         problems.append(Problem(source.exit_code, "source-down", source.message, source.hint))
     if target is None:
-        problems.append(_target("never-copied", "it was never copied", _copy_hint(config)))
+        problems.append(_uncopied("never-copied", "it was never copied", config.name))
     else:
         if facts is not None:
             problems += _source_problems(facts, target)
@@ -95,8 +114,16 @@ def judge(
         problems += _table_problems(config, target)
         problems += map(_failure, target.failures)
         problems += _lag_problems(positions, max_lag)
+    if wal_bytes_per_s is None and facts is not None:
+        wal_bytes_per_s = facts.average_wal_bytes_per_s
     return SourceStatus(
-        config.name, _state(facts, target), facts, target, positions, tuple(problems)
+        config.name,
+        _state(facts, target),
+        facts,
+        target,
+        positions,
+        tuple(problems),
+        wal_bytes_per_s,
     )
 
 
@@ -111,11 +138,12 @@ def judge_unconfigured(target: TargetFacts, path: Path) -> SourceStatus:
         f'{path} does not have it, but its slot "{row.slot}" in database "{row.dbname}" may exist:'
         " nothing reads from it, and the WAL it keeps fills the disk of its server",
         f"Put [sources.{row.name}] back, or remove it: {command('drop', row.name, '--dsn', 'DSN')}",
+        command("drop", row.name, "--dsn", "DSN"),
     )
     return SourceStatus(row.name, "not configured", None, target, measure(None, target), (problem,))
 
 
-def _state(source: SourceFacts | None, target: TargetFacts | None) -> str:
+def _state(source: SourceFacts | None, target: TargetFacts | None) -> State:
     if target is None:
         return "absent"
     if target.row.state != "streaming":
@@ -127,16 +155,15 @@ def _state(source: SourceFacts | None, target: TargetFacts | None) -> str:
 
 def _source_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem]:
     row = target.row
-    again = _again_hint(row.name)
     if source.is_standby:
         yield _source("standby", "it is a standby", "Let the DSN lead to the primary.")
     elif source.system_identifier != row.system_identifier:
-        yield _source("other-server", "it is another server than the one that was copied", again)
+        yield _broken("other-server", "it is another server than the one that was copied", row.name)
     elif source.timeline != row.timeline:
-        yield _source(
+        yield _broken(
             "other-timeline",
             f"it is on timeline {source.timeline}, it was copied on {row.timeline}",
-            again,
+            row.name,
         )
     elif row.state != "creating":
         yield from _slot_problems(source, target)
@@ -149,6 +176,7 @@ def _privilege_problems(config: SourceConfig, source: SourceFacts) -> Iterator[P
             f"tables that can be replicated, but neither copied nor verified:"
             f" {named(source.unreadable)}",
             open_them(config.name, source.unreadable),
+            command("doctor", config.name, "--sql"),
         )
 
 
@@ -161,30 +189,31 @@ def _publication_problems(config: SourceConfig, source: SourceFacts) -> Iterator
             f"tables whose changes are not sent, because they are not published: {shown}{more}",
             f"Publish them: {command('doctor', config.name, '--sql')}; then copy them again with"
             " pgrepl resync.",
+            command("doctor", config.name, "--sql"),
         )
 
 
 def _slot_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem]:
     row = target.row
-    again = _again_hint(row.name)
     slot = f'slot "{row.slot}"'
     if source.plugin is None:
-        yield _source("slot-missing", f"{slot} does not exist any more", again)
+        yield _broken("slot-missing", f"{slot} does not exist any more", row.name)
     elif source.slot_dbname != row.dbname:
-        yield _source("slot-foreign", f'{slot} is one of database "{source.slot_dbname}"', again)
+        yield _broken("slot-foreign", f'{slot} is one of database "{source.slot_dbname}"', row.name)
     elif source.wal_status == "lost":
-        yield _source("slot-lost", f"{slot} is lost: the source removed WAL before it", again)
+        yield _broken("slot-lost", f"{slot} is lost: the source removed WAL before it", row.name)
     elif source.wal_status == "unreserved":
         yield _source(
             "slot-in-danger",
             f"{slot} will be lost at the source's next checkpoint",
             "Start the receiver, and raise max_slot_wal_keep_size.",
+            command("receive", row.name),
         )
     received = row.received_lsn or row.consistent_point
     confirmed = source.confirmed_lsn
     # The source was asked first, and hears of nothing that is not on the target's disk.
     if confirmed is not None and received is not None and confirmed > received:
-        yield _source("gap", f"{slot} was consumed up to {confirmed} by another client", again)
+        yield _broken("gap", f"{slot} was consumed up to {confirmed} by another client", row.name)
 
 
 def _target_problems(
@@ -200,14 +229,14 @@ def _target_problems(
     if row.state != "streaming":
         is_dropped = any(failure.stage == "drop" for failure in target.failures)
         if not is_dropped and not target.sessions.get("basebackup"):
-            yield _target(
-                "copy-unfinished", "its copy is not whole, and none runs", _copy_hint(config)
-            )
+            yield _uncopied("copy-unfinished", "its copy is not whole, and none runs", config.name)
         return
-    again = _again_hint(row.name)
+    again = command("basebackup", row.name, "--restart")
+    again_hint = f"Copy it again: {again}"
     recorded = row.received_lsn or row.consistent_point
     if not row.has_origin:
-        yield _target("origin-missing", f'replication origin "{row.slot}" does not exist', again)
+        missing = f'replication origin "{row.slot}" does not exist'
+        yield _target("origin-missing", missing, again_hint, again)
     elif (
         # While a receiver runs, both move; and they are not seen to move at once.
         source is not None
@@ -219,7 +248,8 @@ def _target_problems(
             "origin-moved",
             f'replication origin "{row.slot}" stands at {row.origin_lsn},'
             f" but the target recorded {recorded}",
-            again,
+            again_hint,
+            (again,),
         )
     if config.max_spool is not None and row.byte_count >= config.max_spool:
         yield Problem(
@@ -227,6 +257,7 @@ def _target_problems(
             "spool-full",
             "the spool holds as much as max_spool allows: receiving pauses",
             "Run pgrepl replay, or raise max_spool.",
+            (command("replay"),),
         )
 
 
@@ -240,6 +271,7 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
             f"tables that DDL left different: {_named(due)}{failed}",
             "pgrepl replay copies them again by itself, unless [ddl] resync is off; or do it now:"
             f" {command('resync', config.name)} TABLE…",
+            command("resync", config.name, *_patterns(due)),
         )
     resync = [
         table
@@ -251,6 +283,7 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
             "resync",
             f"tables that lost changes: {_named(resync)}",
             f"Fix the cause, then copy them again: {command('resync', config.name)} TABLE…",
+            command("resync", config.name, *_patterns(resync)),
         )
     parked = [table for table in target.tables if table.parked_at is not None]
     if parked:
@@ -259,12 +292,16 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
             "parked",
             f"parked tables: {_named(parked)}, with {changes} changes",
             "See why with: pgrepl parked list",
+            *(command("parked", "show", config.name, table.name) for table in parked[:_NAMED]),
+            *(command("parked", "retry", config.name, table.name) for table in parked[:_NAMED]),
         )
     if target.pending_ddl_count:
         yield _waits(
             "pending-ddl",
             f"captured DDL that waits for a person: {target.pending_ddl_count}",
             f"See it with: {command('ddl', 'pending', config.name)}",
+            command("ddl", "pending", config.name),
+            command("ddl", "retry", config.name),
         )
 
 
@@ -291,21 +328,28 @@ def _named(tables: list[TableOverview]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _source(kind: str, message: str, hint: str) -> Problem:
-    return Problem(SourceError.exit_code, kind, message, hint)
+def _source(kind: str, message: str, hint: str, *commands: str) -> Problem:
+    return Problem(SourceError.exit_code, kind, message, hint, commands)
 
 
-def _target(kind: str, message: str, hint: str) -> Problem:
-    return Problem(TargetError.exit_code, kind, message, hint)
+def _target(kind: str, message: str, hint: str, *commands: str) -> Problem:
+    return Problem(TargetError.exit_code, kind, message, hint, commands)
 
 
-def _waits(kind: str, message: str, hint: str) -> Problem:
-    return Problem(DdlError.exit_code, kind, message, hint)
+def _waits(kind: str, message: str, hint: str, *commands: str) -> Problem:
+    return Problem(DdlError.exit_code, kind, message, hint, commands)
 
 
-def _copy_hint(config: SourceConfig) -> str:
-    return f"Run: {command('basebackup', config.name)}"
+def _uncopied(kind: str, message: str, name: str) -> Problem:
+    copy = command("basebackup", name)
+    return _target(kind, message, f"Run: {copy}", copy)
 
 
-def _again_hint(name: str) -> str:
-    return f"Copy it again: {command('basebackup', name, '--restart')}"
+def _broken(kind: str, message: str, name: str) -> Problem:
+    """Return a problem of the source's side that only a new copy ends."""
+    again = command("basebackup", name, "--restart")
+    return _source(kind, message, f"Copy it again: {again}", again)
+
+
+def _patterns(tables: list[TableOverview]) -> list[str]:
+    return [exact_pattern(table.schema_name, table.table_name) for table in tables]

@@ -6,7 +6,6 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Literal
 
 from pgrepl.background import BackgroundCall
@@ -14,7 +13,8 @@ from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.status.facts import SourceFacts
 from pgrepl.status.judge import SourceStatus, judge, judge_unconfigured, worst_code
-from pgrepl.status.source_facts import PATIENCE_S, read_source
+from pgrepl.status.looks import Looks
+from pgrepl.status.source_facts import PATIENCE_S
 from pgrepl.status.target_facts import read_target
 
 __all__ = ["Status", "read_status"]
@@ -42,10 +42,12 @@ def read_status(
     max_lag: timedelta | None = None,
     *,
     others: Collection[str] | Literal["all"] = (),
+    looks: Looks | None = None,
 ) -> Status:
     """Read the status of some sources, those that are down included.
 
-    ``others`` are sources that the configuration does not have and the target may know.
+    ``others`` are sources that the configuration does not have and the target may know. ``looks``
+    is for who asks again and again.
 
     Raises
     ------
@@ -53,8 +55,9 @@ def read_status(
         when the target does not answer: nothing can be said without it.
 
     """
+    looks = looks or Looks()
     # A server that does not answer in time is left to its thread, which ends with the program.
-    readings = [BackgroundCall(partial(read_source, source)) for source in sources]
+    readings = [looks.begin(source) for source in sources]
     deadline = time.monotonic() + _DEADLINE_S
     # The target is asked after the sources, so that what it has can only be newer.
     answers = [
@@ -67,7 +70,7 @@ def read_status(
         configured=list(config.sources) if others == "all" else None,
     )
     judged = [
-        judge(source, answer, known.get(source.name), max_lag)
+        judge(source, answer, known.get(source.name), max_lag, looks.wal_rate(source.name, answer))
         for source, answer in zip(sources, answers, strict=True)
     ]
     judged += [

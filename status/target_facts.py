@@ -11,6 +11,8 @@ from pgrepl.postgres.advisory_locks import find_holder, receive_lock
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.status.facts import TargetFacts
+from pgrepl.store.copy_work import read_progress
+from pgrepl.store.counters import read_batch_counters
 from pgrepl.store.migrations import check_schema_version, has_migrations, read_version
 from pgrepl.store.overview import (
     NEEDED_VERSION,
@@ -81,6 +83,8 @@ def _read(
     sessions: dict[str, int] = dict(connection.execute(_SESSIONS, {}).fetchall())
     ((clock_at,),) = connection.execute("select clock_timestamp()").fetchall()
     tables = read_troubled_tables(connection, ids)
+    copied = {table.source_id for table in tables if table.state in ("pending", "copying")}
+    batches = read_batch_counters(connection, ids)
     return {
         row.name: TargetFacts(
             clock_at=clock_at,
@@ -90,6 +94,8 @@ def _read(
             failures=failures[row.source_id],
             pending_ddl_count=pending.get(row.source_id, 0),
             sessions=sessions,
+            batches=batches.get(row.source_id, ()),
+            copies=read_progress(connection, row.source_id) if row.source_id in copied else (),
             is_receiving=find_holder(connection, receive_lock(row.name)) is not None,
         )
         for row in rows

@@ -32,7 +32,7 @@ __all__ = [
 T = TypeVar("T")
 
 #: What is read here stands in the migrations up to this one.
-NEEDED_VERSION = 8
+NEEDED_VERSION = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,11 @@ class SourceOverview(SourceRow):
     received_lsn: Lsn | None
     commit_at: datetime | None
     received_at: datetime | None
+    #: Since the copy; of these, the ones with DDL or TRUNCATE.
+    transaction_count: int
+    received_change_count: int
+    serial_transaction_count: int
+    serial_change_count: int
     ends_in_changes: bool
     has_origin: bool
     #: None too when the role may not ask.

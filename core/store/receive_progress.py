@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from psycopg.sql import SQL, Composed, Literal
 
@@ -11,6 +12,7 @@ from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 
 __all__ = [
+    "Received",
     "last_written",
     "put_into_bucket",
     "read_buckets",
@@ -37,19 +39,44 @@ def last_written(connection: Connection, source_id: int) -> int:
     return 0 if received is None else received[0]
 
 
+@dataclass(slots=True)
+class Received:
+    """How much a transaction of the spool brings, to be counted when it commits."""
+
+    transaction_count: int = 0
+    change_count: int = 0
+    #: Of these, the ones with DDL or TRUNCATE.
+    serial_transaction_count: int = 0
+    serial_change_count: int = 0
+
+
 def record_received(
-    source_id: int, *, seq: int, position: Position, commit_at: int | None
+    source_id: int, *, seq: int, position: Position, commit_at: int | None, received: Received
 ) -> Composed:
     """Return the statement that records a position; the time is in microseconds since 2000."""
     return SQL(
-        "insert into replication.receive_progress as p"
-        " (source_id, last_seq, received_lsn, commit_at) values ({source}, {seq}, {lsn},"
-        " '2000-01-01 00:00+00'::timestamptz + {at} * interval '1 microsecond')"
+        "insert into replication.receive_progress as p (source_id, last_seq, received_lsn,"
+        " commit_at, transaction_count, change_count, serial_transaction_count,"
+        " serial_change_count) values ({source}, {seq}, {lsn},"
+        " '2000-01-01 00:00+00'::timestamptz + {at} * interval '1 microsecond',"
+        " {transactions}, {changes}, {serial_transactions}, {serial_changes})"
         " on conflict (source_id) do update set last_seq = excluded.last_seq,"
         " received_lsn = excluded.received_lsn,"
-        " commit_at = coalesce(excluded.commit_at, p.commit_at), updated_at = now();"
+        " commit_at = coalesce(excluded.commit_at, p.commit_at), updated_at = now(),"
+        " transaction_count = p.transaction_count + excluded.transaction_count,"
+        " change_count = p.change_count + excluded.change_count,"
+        " serial_transaction_count = p.serial_transaction_count"
+        " + excluded.serial_transaction_count,"
+        " serial_change_count = p.serial_change_count + excluded.serial_change_count;"
     ).format(
-        source=Literal(source_id), seq=Literal(seq), lsn=Literal(position), at=Literal(commit_at)
+        source=Literal(source_id),
+        seq=Literal(seq),
+        lsn=Literal(position),
+        at=Literal(commit_at),
+        transactions=Literal(received.transaction_count),
+        changes=Literal(received.change_count),
+        serial_transactions=Literal(received.serial_transaction_count),
+        serial_changes=Literal(received.serial_change_count),
     )
 
 

@@ -15,7 +15,13 @@ select pg_is_in_recovery()                                        as is_standby,
        s.confirmed_flush_lsn                                      as confirmed_lsn,
        r.sent_lsn,
        r.write_lsn,
-       r.backend_start                                            as receiver_since
+       r.backend_start                                            as receiver_since,
+       -- In MB; -1 is no limit.
+       (select nullif(k.setting::bigint, -1) * 1048576
+          from pg_settings k where k.name = 'max_slot_wal_keep_size') as keep_bytes,
+       (select (w.wal_bytes
+                / nullif(extract(epoch from clock_timestamp() - w.stats_reset), 0))::float8
+          from pg_stat_wal w)                                     as average_wal_bytes_per_s
   from (values (true)) one (row)
   left join pg_replication_slots s on s.slot_name = %(slot)s
   left join pg_stat_replication r on r.pid = s.active_pid

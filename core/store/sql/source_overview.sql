@@ -2,6 +2,10 @@
 select s.source_id, s.name, s.slot, s.dbname, s.system_identifier, s.timeline, s.state,
        s.consistent_point, s.created_at,
        r.last_seq, r.received_lsn, r.commit_at, r.updated_at as received_at,
+       coalesce(r.transaction_count, 0)                           as transaction_count,
+       coalesce(r.change_count, 0)                                as received_change_count,
+       coalesce(r.serial_transaction_count, 0)                    as serial_transaction_count,
+       coalesce(r.serial_change_count, 0)                         as serial_change_count,
        -- Whether the received LSN is the end of the newest segment in the spool. If not, there was
        -- nothing to receive last, or all that was is applied.
        coalesce(r.received_lsn = newest.last_lsn, false)          as ends_in_changes,

@@ -20,6 +20,7 @@ STAGES = {
     "doctor",
     "drop",
     "housekeeping",
+    "monitor",
     "progress",
     "receiver",
     "replayer",
@@ -35,6 +36,8 @@ ALLOWED: dict[str, set[str]] = {
     **{stage: set() for stage in STAGES},
     # It copies as the one does, and applies what waited, DDL among it, as the others do.
     "resync": {"basebackup", "ddl_capture", "replayer"},
+    # It shows what status finds.
+    "monitor": {"status"},
     "demo": {"throwaway"},
     "cli": STAGES | {"demo", "throwaway"},
 }

@@ -58,7 +58,7 @@ def test_wheel_holds_every_module_and_sql_file_on_disk(wheel):
     expected = {"pgrepl/py.typed", "pgrepl/log4j2.properties"}
     for package, folder in FOLDERS.items():
         inside = package.replace(".", "/")
-        for pattern in ("*.py", "sql/*.sql"):
+        for pattern in ("*.py", "sql/*.sql", "page/*"):
             for path in (ROOT / folder).glob(pattern):
                 expected.add(f"{inside}/{path.relative_to(ROOT / folder)}")
     packed = {name for name in wheel.namelist() if ".dist-info/" not in name}

@@ -1,24 +1,27 @@
-"""The status for programs: names and meanings stay, new ones may come."""
+"""The status for programs: names and meanings stay, new ones may come; see docs/status.md.
+
+LSNs and times are as they are: whoever prints JSON gives all of them one form.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from datetime import datetime
+from pgrepl.status.facts import SourceFacts, TargetFacts
+from pgrepl.status.judge import SourceStatus
+from pgrepl.status.lag import Positions, Step
+from pgrepl.status.read import Status
+from pgrepl.store.overview import TableOverview
 
-    from pgrepl.status import Positions, SourceStatus, Status, Step
-    from pgrepl.status.facts import SourceFacts, TargetFacts
-    from pgrepl.store.overview import TableOverview
-
-__all__ = ["as_json"]
+__all__ = ["as_json", "slot_as_json"]
 
 
 def as_json(status: Status) -> dict[str, Any]:
-    """Return the status as JSON can hold it; LSNs and times as text."""
+    """Return the status as JSON can hold it, but for LSNs and times."""
     return {
-        "at": status.at.isoformat(),
+        "at": status.at,
         "exit_code": status.exit_code,
         "sources": [_source(source) for source in status.sources],
     }
@@ -31,7 +34,7 @@ def _source(source: SourceStatus) -> dict[str, Any]:
         "state": source.state,
         "problems": [asdict(problem) for problem in source.problems],
         "positions": _positions(source.positions),
-        "slot": _slot(source.source),
+        "slot": slot_as_json(source.source, source.wal_bytes_per_s),
         "receiver": _receiver(source.source),
         **(_nothing() if target is None else _target(target)),
     }
@@ -41,7 +44,7 @@ def _positions(positions: Positions | None) -> dict[str, Any] | None:
     if positions is None:
         return None
     return {
-        "source": _text(positions.source),
+        "source": positions.source,
         "received": _step(positions.received),
         "flushed": _step(positions.flushed),
         "applied": _step(positions.applied),
@@ -50,22 +53,30 @@ def _positions(positions: Positions | None) -> dict[str, Any] | None:
 
 def _step(step: Step) -> dict[str, Any]:
     return {
-        "lsn": str(step.lsn),
+        "lsn": step.lsn,
         "lag_bytes": step.lag_bytes,
         "lag_seconds": round(step.lag_s, 3),
     }
 
 
-def _slot(source: SourceFacts | None) -> dict[str, Any] | None:
+def slot_as_json(
+    source: SourceFacts | None, wal_bytes_per_s: float | None = None
+) -> dict[str, Any] | None:
+    """Return what a source says of its slot; None when there is none."""
     if source is None or source.plugin is None:
         return None
+    to_loss_s = source.seconds_to_loss(wal_bytes_per_s)
     return {
         "is_active": source.is_active,
         "wal_status": source.wal_status,
         "held_bytes": source.held_bytes,
         "safe_bytes": source.safe_bytes,
-        "restart_lsn": _text(source.restart_lsn),
-        "confirmed_lsn": _text(source.confirmed_lsn),
+        "max_keep_bytes": source.keep_bytes,
+        "wal_bytes_per_second": _rounded(wal_bytes_per_s),
+        # JSON has no infinity.
+        "seconds_to_loss": None if to_loss_s in (None, math.inf) else _rounded(to_loss_s),
+        "restart_lsn": source.restart_lsn,
+        "confirmed_lsn": source.confirmed_lsn,
     }
 
 
@@ -73,16 +84,19 @@ def _receiver(source: SourceFacts | None) -> dict[str, Any] | None:
     if source is None or source.receiver_since is None:
         return None
     return {
-        "since": source.receiver_since.isoformat(),
-        "sent_lsn": _text(source.sent_lsn),
-        "write_lsn": _text(source.write_lsn),
+        "since": source.receiver_since,
+        "sent_lsn": source.sent_lsn,
+        "write_lsn": source.write_lsn,
     }
 
 
 def _nothing() -> dict[str, Any]:
     return dict.fromkeys(
-        ("is_replaying", "published", "rate", "spool", "shards", "tables", "pending_ddl_count")
-    ) | {"failures": None}
+        (
+            *("is_replaying", "published", "rate", "spool", "shards", "tables"),
+            *("pending_ddl_count", "copies", "failures"),
+        )
+    )
 
 
 def _target(target: TargetFacts) -> dict[str, Any]:
@@ -91,20 +105,20 @@ def _target(target: TargetFacts) -> dict[str, Any]:
         "is_replaying": bool(target.sessions.get("replay")),
         "published": None
         if row.published_at is None
-        else {"at": row.published_at.isoformat(), "lsn": _text(row.published_lsn)},
+        else {"at": row.published_at, "lsn": row.published_lsn},
         "rate": {"applied_bytes_per_second": row.applied_bytes_per_s},
         "spool": {
             "segment_count": row.segment_count,
             "change_count": row.change_count,
             "bytes": row.byte_count,
-            "oldest_commit_at": _time(row.oldest_commit_at),
+            "oldest_commit_at": row.oldest_commit_at,
         },
         "shards": [
             {
                 "shard": shard.shard,
-                "applied_lsn": str(shard.applied_lsn),
+                "applied_lsn": shard.applied_lsn,
                 "segments_behind": max((row.last_seq or 0) - shard.applied_seq, 0),
-                "updated_at": shard.updated_at.isoformat(),
+                "updated_at": shard.updated_at,
             }
             for shard in target.shards
         ],
@@ -113,9 +127,17 @@ def _target(target: TargetFacts) -> dict[str, Any]:
             "not_well": [_table(table) for table in target.tables],
         },
         "pending_ddl_count": target.pending_ddl_count,
-        "failures": [
-            {**asdict(failure), "at": failure.at.isoformat()} for failure in target.failures
+        "copies": [
+            {
+                "name": table.name,
+                "is_ready": table.is_ready,
+                "size_bytes": table.size_bytes,
+                "done_bytes": table.done_bytes,
+                "row_count": table.row_count,
+            }
+            for table in target.copies
         ],
+        "failures": [asdict(failure) for failure in target.failures],
     }
 
 
@@ -136,9 +158,5 @@ def _table(table: TableOverview) -> dict[str, Any]:
     }
 
 
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
