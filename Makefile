@@ -1,5 +1,5 @@
 # make demo and make test set up whatever they need; see scripts/setup.sh.
-.PHONY: help setup demo test unit lint type check bench soak docs format lock clean
+.PHONY: help setup browser demo test unit lint type check bench soak docs format lock clean
 .SILENT:
 
 VENV_PYTHON := .venv/bin/python
@@ -21,8 +21,11 @@ demo: setup
 	.venv/bin/pgrepl demo
 
 # Two processes, each with servers of its own; a file's tests stay together.
-test: lint type
+test: browser lint type
 	$(VENV_PYTHON) -m pytest -n 2 --dist loadfile
+
+browser:
+	scripts/setup.sh browser
 
 check: test
 

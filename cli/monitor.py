@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +68,7 @@ def monitor(
     is_over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: is_over.set())
-    with serving(config, listen, token_file, option="--listen", is_open=is_open):
+    with serving(config, listen, token_file, is_recording=True, option="--listen", is_open=is_open):
         is_over.wait()
 
 
@@ -79,27 +79,30 @@ def serving(
     token_file: Path | None,
     *,
     sources: Sequence[SourceConfig] | None = None,
+    is_recording: bool = False,
     option: str = "--monitor",
     is_open: bool = False,
 ) -> Iterator[None]:
-    """Watch and serve meanwhile; nothing, when there is no address to listen on."""
-    if listen is None:
+    """Watch meanwhile; serve, where there is an address to listen on, and write the history."""
+    if listen is None and not is_recording:
         yield
         return
-    from pgrepl.monitor import Watcher
+    from pgrepl.monitor import INTERVAL_S, LOOK_S, Recorder, Watcher
     from pgrepl.monitor.address import Address, read_token
 
-    token = read_token(os.environ, token_file)
-    address = Address.parse(listen, token=token, is_open=is_open, option=option)
-    watcher = Watcher(config, sources)
-    server = _open_server(watcher, address)
-    watcher.start()
-    server.start()
-    try:
+    with ExitStack() as stack:
+        watcher = Watcher(config, sources, interval_s=LOOK_S if listen is None else INTERVAL_S)
+        if is_recording:
+            watcher.after_look = Recorder(config.target.endpoint)
+        if listen is not None:
+            token = read_token(os.environ, token_file)
+            address = Address.parse(listen, token=token, is_open=is_open, option=option)
+            server = _open_server(watcher, address)
+            server.start()
+            stack.callback(server.stop)
+        watcher.start()
+        stack.callback(watcher.stop)
         yield
-    finally:
-        watcher.stop()
-        server.stop()
 
 
 def _open_server(watcher: Watcher, address: Address) -> Server:

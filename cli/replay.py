@@ -56,7 +56,7 @@ def replay(
     resync = Resyncer(config) if config.ddl.resync else None
     replayer = Replayer(config, Applier(config), upkeep=Housekeeper(config), resync=resync)
     _stop_on_signals(replayer)
-    with serving(config, monitor, token_file):
+    with serving(config, monitor, token_file, is_recording=not (once or until)):
         results = replayer.run(once=once, until=until)
     if json_output:
         print_json([_as_json(result) for result in results])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +14,7 @@ from pgrepl.errors import PgreplError, Retry, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pgrepl.config.model import Config
     from pgrepl.status import Status
 
 __all__ = ["status"]
@@ -39,6 +40,14 @@ def status(
     json_output: Annotated[
         bool, typer.Option("--json", help="Print JSON; with --watch, a line each time.")
     ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="DURATION",
+            help="Show how the sources fared so long, up to 14d: lag, rates, spool.",
+        ),
+    ] = None,
     max_lag: Annotated[
         str | None,
         typer.Option(
@@ -63,7 +72,12 @@ def status(
     chosen = [config.sources[name] for name in names if name in config.sources]
     # A name that the target does not know either is a mistake.
     others = [name for name in names if name not in config.sources]
-    allowed = _parse_max_lag(max_lag)
+    allowed = _parse("--max-lag", max_lag)
+    if (past := _parse("--since", since)) is not None:
+        if watch:
+            raise UsageError("--since is not for --watch")
+        _show_past(config, past, sources, is_json=json_output)
+        return
 
     def read() -> Status:
         found = read_status(config, chosen, allowed, others=others if sources else "all")
@@ -105,10 +119,30 @@ def _watch(
         return code
 
 
-def _parse_max_lag(text: str | None) -> timedelta | None:
+def _show_past(config: Config, since: timedelta, names: list[str] | None, *, is_json: bool) -> None:
+    from pgrepl.cli.history_output import history_lines
+    from pgrepl.cli.output import print_json, print_line
+    from pgrepl.status.history import history_as_json, read_past
+    from pgrepl.store.history import KEPT
+
+    if not timedelta() < since <= max(KEPT.values()):
+        raise UsageError("--since: the history is kept for 14d")
+    history = read_past(config.target.endpoint, since, names)
+    for name in names or ():
+        if name not in history.sources:
+            # A name that nobody knows is a mistake.
+            config.source(name)
+    if is_json:
+        print_json(history_as_json(history))
+        return
+    for line in history_lines(history, datetime.now(UTC)):
+        print_line(line)
+
+
+def _parse(option: str, text: str | None) -> timedelta | None:
     from pgrepl.durations import parse_duration
 
     try:
         return None if text is None else parse_duration(text)
     except ValueError as exc:
-        raise UsageError(f"--max-lag: {exc}") from exc
+        raise UsageError(f"{option}: {exc}") from exc

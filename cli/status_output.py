@@ -15,6 +15,7 @@ from pgrepl.cli.output import (
     print_line,
     printable,
 )
+from pgrepl.cli.plot import sparkline
 from pgrepl.cli.status_lines import Line, block, print_bytes
 from pgrepl.errors import PgreplError
 from pgrepl.status.document import as_json
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
     from pgrepl.lsn import Lsn
     from pgrepl.status import SourceStatus, Status
 
-__all__ = ["make_printer", "sparkline"]
+__all__ = ["make_printer"]
 
-_BARS = "▁▂▃▄▅▆▇█"
 #: Number of looks that fit into a sparkline.
 _REMEMBERED = 40
 
@@ -59,15 +59,6 @@ def make_printer(*, is_json: bool, is_watching: bool) -> Iterator[Printer]:
 
         with Live(console=make_console(), auto_refresh=False) as live:
             yield _TerminalPrinter(live)
-
-
-def sparkline(values: list[float]) -> str:
-    """Draw values as bars, the highest one as high as can be; zero is the lowest bar."""
-    top = max(values, default=0.0)
-    if top <= 0:
-        return _BARS[0] * len(values)
-    last = len(_BARS) - 1
-    return "".join(_BARS[round(value / top * last)] for value in values)
 
 
 class _JsonPrinter:

@@ -4,7 +4,9 @@ What serves it by HTTP is in ``pgrepl.monitor.web``, which needs ``pgrepl[monito
 does.
 """
 
+from pgrepl.monitor.recorder import Recorder
 from pgrepl.monitor.snapshot import Snapshot
-from pgrepl.monitor.watcher import Watcher
+from pgrepl.monitor.watcher import INTERVAL_S, Watcher
+from pgrepl.store.history import LOOK_S
 
-__all__ = ["Snapshot", "Watcher"]
+__all__ = ["INTERVAL_S", "LOOK_S", "Recorder", "Snapshot", "Watcher"]

@@ -14,7 +14,7 @@ from pgrepl.monitor.snapshot import Snapshot, Trouble
 from pgrepl.status import Status, read_status
 from pgrepl.status.looks import Looks
 
-__all__ = ["Watcher"]
+__all__ = ["INTERVAL_S", "Watcher"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,18 +37,16 @@ class Watcher:
         sources: Sequence[SourceConfig] | None = None,
         *,
         interval_s: float = INTERVAL_S,
-        after_look: Callable[[Status], None] = lambda _: None,
     ) -> None:
-        """Prepare to look at some sources, or at all, those included that only the target knows.
-
-        ``after_look`` is called in the thread, with every status that was read.
-        """
+        """Prepare to look at some sources, or at all, those included that only the target knows."""
         self.interval_s = interval_s
+        self.target = config.target.endpoint
         self.snapshot = Snapshot()
         self._config = config
         self._sources = list(config.sources.values()) if sources is None else list(sources)
         self._is_all = sources is None
-        self._after_look = after_look
+        #: Called in the thread, with every status that was read.
+        self.after_look: Callable[[Status], None] = lambda _: None
         self._looks = Looks()
         self._began_at = time.monotonic()
         self._is_stopping = threading.Event()
@@ -92,7 +90,7 @@ class Watcher:
                 if source.source is not None
             }
             found = Snapshot(status=status, last_seen={**before.last_seen, **seen})
-            self._after_look(status)
+            self.after_look(status)
         seconds = time.monotonic() - began_at
         self.snapshot = replace(found, number=before.number + 1, seconds=seconds)
 

@@ -4,6 +4,7 @@
 #   newer with venv, a virtual environment .venv with the versions of requirements/dev.txt, and
 #   the jars of Apache Kafka in the cache of the user.
 # Under CI=true an installed PostgreSQL is brought to the newest minor version of its packages.
+# scripts/setup.sh browser also installs chromium, which only the tests need.
 # Works as root, and as an ordinary user with sudo. Run it as often as you like.
 set -eu
 cd "$(dirname "$0")/.."
@@ -130,6 +131,8 @@ install_packages() {
     [ "${CI:-}" != true ] || upgrade_postgresql
     [ "$(java_major)" -ge 17 ] || install_java
     [ -n "$(python_with_venv)" ] || install_python
+    # The tests look at the page of pgrepl monitor in a real browser; nothing else needs one.
+    [ "${1:-}" != browser ] || command -v chromium >/dev/null || apt_install chromium
 }
 
 install_java() {
@@ -224,6 +227,6 @@ install_kafka() {
 
 # ---------------------------------------------------------------------------------------------
 
-if command -v apt-get >/dev/null; then install_packages; else explain_other_system; fi
+if command -v apt-get >/dev/null; then install_packages "${1:-}"; else explain_other_system; fi
 install_environment
 install_kafka

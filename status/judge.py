@@ -292,8 +292,11 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
             "parked",
             f"parked tables: {_named(parked)}, with {changes} changes",
             "See why with: pgrepl parked list",
-            *(command("parked", "show", config.name, table.name) for table in parked[:_NAMED]),
-            *(command("parked", "retry", config.name, table.name) for table in parked[:_NAMED]),
+            *(
+                command("parked", verb, config.name, table.name)
+                for table in parked[:_NAMED]
+                for verb in ("show", "retry")
+            ),
         )
     if target.pending_ddl_count:
         yield _waits(

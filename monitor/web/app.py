@@ -16,7 +16,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from pgrepl.errors import PgreplError, UsageError
 from pgrepl.monitor.address import Address
+from pgrepl.monitor.past import Past
 from pgrepl.monitor.snapshot import Snapshot
 from pgrepl.monitor.watcher import Watcher
 from pgrepl.monitor.web.document import snapshot_document
@@ -29,6 +31,9 @@ __all__ = ["make_app"]
 #: Path to file and type. They hold no facts: whoever has no token may have them.
 _PAGE = {
     "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _PROBES = ("/healthz", "/readyz")
 
@@ -42,6 +47,7 @@ def make_app(watcher: Watcher, address: Address) -> Starlette:
         Route("/readyz", views.readiness),
         Route("/metrics", views.metrics),
         Route("/api/status", views.status),
+        Route("/api/history", views.history),
     ]
     guard = Middleware(Guard, address=address, public=(*_PAGE, *_PROBES))
     return Starlette(routes=routes, middleware=[guard])
@@ -61,6 +67,7 @@ class _Views:
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
+        self._past = Past(watcher.target)
         #: What was made of the newest snapshot: its number, and answers by what they are.
         self._made: tuple[int, dict[str, Any]] = (-1, {})
 
@@ -88,6 +95,17 @@ class _Views:
         at = self._watcher.snapshot.at
         age_s = None if at is None else round((datetime.now(UTC) - at).total_seconds(), 1)
         content = f'{{"age_seconds": {json_text(age_s)}, "facts": {facts}}}'
+        return Response(content, media_type="application/json")
+
+    async def history(self, request: Request) -> Response:
+        try:
+            content = await run_in_threadpool(
+                self._past.as_json, request.query_params.get("since", "")
+            )
+        except UsageError as exc:
+            return PlainTextResponse(f"{exc.message}\n", 400)
+        except PgreplError as exc:
+            return PlainTextResponse(f"{exc.message}\n", 503)
         return Response(content, media_type="application/json")
 
     async def _once(self, what: str, make: Callable[[Snapshot], Any]) -> Any:  # noqa: ANN401

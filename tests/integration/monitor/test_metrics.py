@@ -107,13 +107,8 @@ def test_both_formats_of_prometheus_can_be_parsed_and_agree(streaming):
 
 def test_slot_with_a_limit_has_a_time_to_its_loss(stream_alone):
     streaming = stream_alone({"max_slot_wal_keep_size": "64MB"})
-    with served(load_config(streaming.config)) as (url, watcher):
-        first = watcher.snapshot.number
-        streaming.source.execute(
-            "insert into t select n, repeat('x', 900) from generate_series(1, 5000) n"
-        )
-        wait_until(lambda: watcher.snapshot.number > first + 10)
-        answer = ask(url, "/metrics")
+    streaming.source.execute("insert into t select generate_series(1, 1000)")
+    answer = metrics(streaming)
     rate = answer.value("pgrepl_source_wal_bytes_per_second", source="shop")
     safe = answer.value("pgrepl_slot_safe_wal_bytes", source="shop")
     assert rate > 0

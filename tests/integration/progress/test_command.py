@@ -53,7 +53,7 @@ def test_time_in_the_past_is_answered(target, source_id, config):
     for at in ("2026-03-01", "2026-03-01 12:00", "2026-03-02T00:59:59+01:00"):
         assert progress(config, "--as-of", at) == expected
     assert json.loads(progress(config, "--as-of", "2026-03-02T01:00+01:00", "--json")) == [
-        {"source": "shop", "at": "2026-03-02T00:00:00+00:00", "lsn": "0/200"}
+        {"source": "shop", "at": "2026-03-02T00:00:00.000000Z", "lsn": "0/200"}
     ]
 
 

@@ -13,6 +13,7 @@ import pytest
 from pgrepl.config.file import load_config
 from pgrepl.errors import SchemaVersionError, TargetUnavailable
 from pgrepl.status import read_status
+from pgrepl.store.overview import NEEDED_VERSION
 from tests.support.looking import apply_spool, look, problems
 from tests.support.program import run_pgrepl
 from tests.support.streaming import Streaming
@@ -81,7 +82,9 @@ def test_target_without_a_schema_knows_no_source(streaming, target_cluster, make
 
 def test_schema_of_an_older_version_is_refused_with_what_to_do(streaming):
     streaming.target.execute("delete from replication.schema_version where version = 8")
-    with pytest.raises(SchemaVersionError, match="status needs version 8") as caught:
+    with pytest.raises(
+        SchemaVersionError, match=f"status needs version {NEEDED_VERSION}"
+    ) as caught:
         look(streaming)
     assert "receive or replay" in (caught.value.hint or "")
     streaming.target.execute(
