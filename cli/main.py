@@ -19,6 +19,7 @@ from pgrepl.cli import (
     doctor,
     drop,
     parked,
+    pause,
     progress,
     receive,
     replay,
@@ -78,6 +79,8 @@ register(app, status.status, example="pgrepl status --max-lag 60s")
 register(app, progress.progress, example="pgrepl progress shop --as-of '2026-03-01 12:00'")
 register(app, verify.verify, example="pgrepl verify shop public.orders")
 register(app, resync.resync, example="pgrepl resync shop public.orders")
+register(app, pause.pause, example="pgrepl pause shop public.orders --reason 'month-end report'")
+register(app, pause.resume, example="pgrepl resume shop")
 register(app, drop.drop, example="pgrepl drop shop --yes")
 register(app, systemd.systemd, example="pgrepl systemd --output /etc/systemd/system")
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pgrepl.status import Positions, SourceStatus, Status, Step
     from pgrepl.status.facts import SourceFacts, TargetFacts
     from pgrepl.store.overview import TableOverview
+    from pgrepl.store.pauses import Pause
 
 __all__ = ["as_json"]
 
@@ -81,14 +82,18 @@ def _receiver(source: SourceFacts | None) -> dict[str, Any] | None:
 
 def _nothing() -> dict[str, Any]:
     return dict.fromkeys(
-        ("is_replaying", "published", "rate", "spool", "shards", "tables", "pending_ddl_count")
-    ) | {"failures": None}
+        (
+            *("is_replaying", "paused", "published", "rate", "spool", "shards", "tables"),
+            *("pending_ddl_count", "failures"),
+        )
+    )
 
 
 def _target(target: TargetFacts) -> dict[str, Any]:
     row = target.row
     return {
         "is_replaying": bool(target.sessions.get("replay")),
+        "paused": _pause(target.pause),
         "published": None
         if row.published_at is None
         else {"at": row.published_at.isoformat(), "lsn": _text(row.published_lsn)},
@@ -119,6 +124,12 @@ def _target(target: TargetFacts) -> dict[str, Any]:
     }
 
 
+def _pause(pause: Pause | None) -> dict[str, Any] | None:
+    if pause is None:
+        return None
+    return {"at": pause.paused_at.isoformat(), "by": pause.paused_by, "reason": pause.reason}
+
+
 def _table(table: TableOverview) -> dict[str, Any]:
     return {
         "name": table.name,
@@ -129,6 +140,7 @@ def _table(table: TableOverview) -> dict[str, Any]:
         "resync_due": table.due_reason is not None,
         "resync_attempts": table.due_attempts,
         "resync_error": table.due_error,
+        "is_paused": table.parked_kind == "paused",
         "parked_reason": table.parked_reason,
         "parked_changes": table.parked_changes,
         "missing_rows": table.missing_count,

@@ -252,7 +252,11 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
             f"tables that lost changes: {_named(resync)}",
             f"Fix the cause, then copy them again: {command('resync', config.name)} TABLE…",
         )
-    parked = [table for table in target.tables if table.parked_at is not None]
+    parked = [
+        table
+        for table in target.tables
+        if table.parked_at is not None and table.parked_kind != "paused"
+    ]
     if parked:
         changes = sum(table.parked_changes for table in parked)
         yield _waits(

@@ -20,6 +20,7 @@ from pgrepl.store.overview import (
     read_sources,
     read_troubled_tables,
 )
+from pgrepl.store.pauses import read_pauses
 
 __all__ = ["read_target"]
 
@@ -81,6 +82,7 @@ def _read(
     sessions: dict[str, int] = dict(connection.execute(_SESSIONS, {}).fetchall())
     ((clock_at,),) = connection.execute("select clock_timestamp()").fetchall()
     tables = read_troubled_tables(connection, ids)
+    pauses = read_pauses(connection)
     return {
         row.name: TargetFacts(
             clock_at=clock_at,
@@ -91,6 +93,7 @@ def _read(
             pending_ddl_count=pending.get(row.source_id, 0),
             sessions=sessions,
             is_receiving=find_holder(connection, receive_lock(row.name)) is not None,
+            pause=pauses.get(row.source_id),
         )
         for row in rows
     }
