@@ -157,11 +157,13 @@ def _selection(patterns: Sequence[str]) -> TableSelection:
 
 def _find(config: Config, connection: Connection, source: str) -> SourceRow:
     from pgrepl.store.sources import find_source
+    from pgrepl.terminal import command
 
     row = find_source(connection, config.source(source).name)
     if row is None:
         raise UsageError(
-            f'source "{source}" was never copied', hint=f"Run: pgrepl basebackup {source}"
+            f'source "{source}" was never copied',
+            hint=f"Run: {command('basebackup', source)}",
         )
     return row
 
