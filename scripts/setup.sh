@@ -183,7 +183,7 @@ install_environment() {
         echo "$wanted" >.venv/requirements.done
         rm -f .venv/pgrepl.done
     fi
-    # The editable install is a tree of links, so that type checkers see through it: it is made anew
+    # The editable install is a tree of links, so that type checkers see through it: it is made again
     # when a file comes or goes.
     wanted=$({ pwd; cat pyproject.toml; find $(package_folders) -name '*.py' -o -name '*.sql' | LC_ALL=C sort; } | checksum)
     if [ "$(cat .venv/pgrepl.done 2>/dev/null)" != "$wanted" ]; then

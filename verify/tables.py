@@ -39,7 +39,7 @@ class Table:
     is_partitioned: bool
     row_estimate: int
     columns: tuple[Column, ...]
-    unique_keys: Sequence[UniqueKey]
+    unique_keys: tuple[UniqueKey, ...]
 
     @property
     def key(self) -> tuple[str, str]:
@@ -53,18 +53,18 @@ class Table:
     @property
     def keys(self) -> Sequence[tuple[str, ...]]:
         """The columns of its unique keys, the primary key first."""
-        return [tuple(key.columns) for key in self.unique_keys]
+        return [key.columns for key in self.unique_keys]
 
     @property
     def primary_key(self) -> tuple[str, ...] | None:
         """The columns of its primary key."""
-        return next((tuple(key.columns) for key in self.unique_keys if key.is_primary), None)
+        return next((key.columns for key in self.unique_keys if key.is_primary), None)
 
     @property
     def row_key(self) -> tuple[str, ...] | None:
         """The columns that tell its rows apart."""
         key = find_row_key(self.unique_keys)
-        return None if key is None else tuple(key.columns)
+        return None if key is None else key.columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,5 +120,5 @@ def _table(row: Sequence[Any], keys: Sequence[UniqueKey]) -> Table:
         is_partitioned=is_partitioned,
         row_estimate=row_estimate,
         columns=tuple(Column(**column) for column in columns),
-        unique_keys=keys,
+        unique_keys=tuple(keys),
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
-from psycopg.rows import class_row
+from psycopg.rows import kwargs_row
 
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
@@ -22,7 +23,7 @@ class UniqueKey:
     table: int = 0
     #: The name of the index.
     name: str
-    columns: Sequence[str]
+    columns: tuple[str, ...]
     is_primary: bool = False
     is_identity: bool = False
     is_immediate: bool = True
@@ -66,8 +67,12 @@ def read_unique_keys(
     connection: Connection, tables: Iterable[int]
 ) -> Mapping[int, Sequence[UniqueKey]]:
     """Read the unique keys of tables, by their oids; a table that has none is not among them."""
-    with connection.cursor(row_factory=class_row(UniqueKey)) as cursor:
+    with connection.cursor(row_factory=kwargs_row(_unique_key)) as cursor:
         found = cursor.execute(
             load_query("pgrepl.catalog", "unique_keys"), {"tables": list(tables)}
         ).fetchall()
     return {table: tuple(keys) for table, keys in groupby(found, lambda key: key.table)}
+
+
+def _unique_key(*, columns: Sequence[str], **others: Any) -> UniqueKey:  # noqa: ANN401
+    return UniqueKey(columns=tuple(columns), **others)

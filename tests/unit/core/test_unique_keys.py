@@ -6,11 +6,11 @@ import pytest
 
 from pgrepl.catalog.unique_keys import UniqueKey, find_identity, find_row_key, sent_identity
 
-PRIMARY = UniqueKey(name="pk", columns=["id"], is_primary=True)
-DEFERRABLE = UniqueKey(name="late", columns=["id"], is_primary=True, is_immediate=False)
-IDENTITY = UniqueKey(name="by_code", columns=["code"], is_identity=True)
-UNIQUE = UniqueKey(name="by_mail", columns=["mail"])
-NULLABLE = UniqueKey(name="by_phone", columns=["phone"], is_not_null=False)
+PRIMARY = UniqueKey(name="pk", columns=("id",), is_primary=True)
+DEFERRABLE = UniqueKey(name="late", columns=("id",), is_primary=True, is_immediate=False)
+IDENTITY = UniqueKey(name="by_code", columns=("code",), is_identity=True)
+UNIQUE = UniqueKey(name="by_mail", columns=("mail",))
+NULLABLE = UniqueKey(name="by_phone", columns=("phone",), is_not_null=False)
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def column(name: str, type_name: str = "int4", **options) -> Column:
 
 def table(*columns: Column, has_key: bool = True, rows: int = 0) -> Table:
     is_not_null = all(column.is_not_null for column in columns if column.name == "id")
-    key = UniqueKey(name="k", columns=["id"], is_not_null=is_not_null)
-    return Table("app", "t", False, rows, columns, [key] if has_key else [])
+    key = UniqueKey(name="k", columns=("id",), is_not_null=is_not_null)
+    return Table("app", "t", False, rows, columns, (key,) if has_key else ())
 
 
 def test_number_as_key_makes_ranges_and_text_does_not():

@@ -14,9 +14,9 @@ from pgrepl.verify.tables import Column, Table
 
 ID = Column("id", "integer", "pg_catalog", "int4", True, False, True, True)
 NOTE = replace(ID, name="note", type="text", type_name="text", is_not_null=False)
-BY_ID = UniqueKey(name="by_id", columns=["id"], is_primary=True)
-BY_NOTE = UniqueKey(name="by_note", columns=["note"], is_not_null=False)
-BOTH = UniqueKey(name="both", columns=["id", "note"], is_not_null=False)
+BY_ID = UniqueKey(name="by_id", columns=("id",), is_primary=True)
+BY_NOTE = UniqueKey(name="by_note", columns=("note",), is_not_null=False)
+BOTH = UniqueKey(name="both", columns=("id", "note"), is_not_null=False)
 TABLE = Table("app", "t", False, 0, (ID, NOTE), (BY_ID, BY_NOTE))
 
 
