@@ -30,6 +30,7 @@ from pgrepl.cli import (
 )
 from pgrepl.cli.invocation import register
 from pgrepl.cli.output import is_terminal, print_line
+from pgrepl.native import describe
 
 __all__ = ["app", "main"]
 
@@ -47,7 +48,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print_line(f"pgrepl {__version__}")
+        print_line(f"pgrepl {__version__} (core: {describe()})")
         raise typer.Exit
 
 
