@@ -193,6 +193,7 @@ def test_table_whose_columns_are_not_on_the_target_has_a_problem():
     ],
 )
 def test_what_is_not_there_is_not_looked_at(places, size, new_places, old_places, key_size):
+    assert native is not None
     with pytest.raises(IndexError):
         native.read_changes(b"I12345", places, size, new_places, old_places, key_size)
 
