@@ -18,7 +18,7 @@ __all__ = ["discard"]
 def discard(
     target: Connection,
     endpoint: Endpoint,
-    origin: Connection,
+    source_session: Connection,
     source: SourceConfig,
     row: SourceRow,
 ) -> None:
@@ -42,5 +42,5 @@ def discard(
         )
         copy_state.forget(target, row.source_id)
         reach("basebackup.discarded")
-        drop_slot(origin, source.endpoint, row.slot)
+        drop_slot(source_session, source.endpoint, row.slot)
         remove_source(target, row.source_id)

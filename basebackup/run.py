@@ -80,10 +80,10 @@ def copy_source(
         target = stack.enter_context(connect(config.target.endpoint, _STAGE))
         migrate(target, config.target.endpoint)
         take_lock(target, copy_lock(source.name))
-        origin = stack.enter_context(connect(source.endpoint, _STAGE))
+        source_session = stack.enter_context(connect(source.endpoint, _STAGE))
         # What concerns the source is translated nearer to it.
         with translated(config.target.endpoint, "cannot go on"):
-            return _Run(config, source, options, watcher, target, origin).run()
+            return _Run(config, source, options, watcher, target, source_session).run()
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class _Run:
     watcher: Watcher
     #: Sessions that last for the whole run; the first holds the lock.
     target: Connection
-    origin: Connection
+    source_session: Connection
     #: Changes that pgoutput cannot send, from before the copy.
     unsent: Mapping[tuple[str, str], Unsent] = field(default_factory=dict)
 
@@ -103,7 +103,7 @@ class _Run:
         identity = identify(self.source.endpoint, _STAGE)
         row = find_source(self.target, self.source.name)
         if row is not None and self.options.is_restart:
-            discard(self.target, self.config.target.endpoint, self.origin, self.source, row)
+            discard(self.target, self.config.target.endpoint, self.source_session, self.source, row)
             row = None
         if row is not None:
             check_same(self.source, row, identity)
@@ -126,7 +126,7 @@ class _Run:
         if row is not None:
             check_removable(self.target, self.config.target.endpoint, row.source_id)
             copy_state.forget(self.target, row.source_id)
-            drop_slot(self.origin, self.source.endpoint, row.slot)
+            drop_slot(self.source_session, self.source.endpoint, row.slot)
             return row.source_id
         if self._slot_exists(self.source.slot):
             raise SourceError(
@@ -183,7 +183,7 @@ class _Run:
         self.watcher.begin("slot")
         if self.source.plugin == "pgoutput":
             # A publication that is younger than the slot would stop it.
-            self.unsent = make_publications(self.origin, self.source)
+            self.unsent = make_publications(self.source_session, self.source)
         keeper = keep_new_slot(self.source.endpoint, self.source.slot, self.source.plugin)
         reach("basebackup.slot_created")
         with translated(self.config.target.endpoint, "cannot record the slot"):
@@ -193,7 +193,7 @@ class _Run:
         return keeper
 
     def _slot_exists(self, slot: str) -> bool:
-        return slot_exists(self.origin, self.source.endpoint, slot, self.source.plugin)
+        return slot_exists(self.source_session, self.source.endpoint, slot, self.source.plugin)
 
     def _make_schema_or_drop_slot(self, source_id: int, keeper: Keeper) -> Sequence[SourceTable]:
         try:
@@ -202,7 +202,7 @@ class _Run:
             # Nothing was copied: a slot that stays would only hold WAL back.
             keeper.connection.close()
             with suppress(PgreplError, psycopg.Error):
-                drop_slot(self.origin, self.source.endpoint, self.source.slot)
+                drop_slot(self.source_session, self.source.endpoint, self.source.slot)
                 copy_state.forget(self.target, source_id)
             raise
 
@@ -303,7 +303,9 @@ class _Run:
             leave_out_steps(self.target, source_id)
         schemas = self._schemas(source_id)
         self.watcher.begin("sequences")
-        post_data.copy_sequences(self.origin, self.source.endpoint, self.target, endpoint, schemas)
+        post_data.copy_sequences(
+            self.source_session, self.source.endpoint, self.target, endpoint, schemas
+        )
         self.watcher.begin("statistics")
         post_data.analyze(self.target, endpoint, [table.key for table in tables], schemas, jobs)
         reach("basebackup.before_origin")

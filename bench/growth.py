@@ -16,7 +16,7 @@ TABLES = (10, 100, 1_000, 5_000)
 TRANSACTIONS = (1, 10, 1_000, 100_000)
 
 _LOG = "create table log (id bigint generated always as identity primary key, n int, note text)"
-#: So many changes where the backlog is not what grows.
+#: The number of changes where the backlog is not what grows.
 _CHANGES = 100_000
 
 

@@ -20,6 +20,7 @@ from pgrepl.cli import (
     drop,
     monitor,
     parked,
+    pause,
     progress,
     receive,
     replay,
@@ -30,6 +31,7 @@ from pgrepl.cli import (
 )
 from pgrepl.cli.invocation import register
 from pgrepl.cli.output import is_terminal, print_line
+from pgrepl.native import describe
 
 __all__ = ["app", "main"]
 
@@ -47,7 +49,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print_line(f"pgrepl {__version__}")
+        print_line(f"pgrepl {__version__} (core: {describe()})")
         raise typer.Exit
 
 
@@ -80,6 +82,8 @@ register(app, monitor.monitor, example="pgrepl monitor --listen 127.0.0.1:9815")
 register(app, progress.progress, example="pgrepl progress shop --as-of '2026-03-01 12:00'")
 register(app, verify.verify, example="pgrepl verify shop public.orders")
 register(app, resync.resync, example="pgrepl resync shop public.orders")
+register(app, pause.pause, example="pgrepl pause shop public.orders --reason 'month-end report'")
+register(app, pause.resume, example="pgrepl resume shop")
 register(app, drop.drop, example="pgrepl drop shop --yes")
 register(app, systemd.systemd, example="pgrepl systemd --output /etc/systemd/system")
 

@@ -123,8 +123,8 @@ def _target(target: TargetFacts) -> Iterator[Line]:
     yield Line("  tables", _tables(target))
     for table in target.tables:
         if reason := _not_well(table):
-            reasons = (table.parked_at, table.resync_reason, table.due_reason)
-            is_bad = any(item is not None for item in reasons)
+            is_stuck = table.parked_at is not None and table.parked_kind != "paused"
+            is_bad = is_stuck or table.resync_reason is not None or table.due_reason is not None
             yield Line("", f"{table.name}: {reason}", "red" if is_bad else "yellow")
     for failure in target.failures:
         yield Line("  last error", f"{failure.stage}, {failure.at:%Y-%m-%d %H:%M:%S}Z", "red")
@@ -145,6 +145,10 @@ def _spool(target: TargetFacts) -> str:
 def _replay(target: TargetFacts) -> str:
     row = target.row
     words = ["running" if target.sessions.get("replay") else "not running"]
+    if (pause := target.pause) is not None:
+        why = f" ({pause.reason})" if pause.reason else ""
+        since = f"{pause.paused_at:%Y-%m-%d %H:%M:%S}Z"
+        words.append(f"paused since {since} by {pause.paused_by}{why}")
     if row.published_at is not None:
         words.append(f"published {row.published_lsn} at {row.published_at:%Y-%m-%d %H:%M:%S}Z")
     if row.applied_bytes_per_s:
@@ -156,7 +160,10 @@ def _tables(target: TargetFacts) -> str:
     counts = {
         "ready": target.row.ready_count,
         "to copy": sum(table.state in ("pending", "copying") for table in target.tables),
-        "parked": sum(table.parked_at is not None for table in target.tables),
+        "parked": sum(
+            table.parked_at is not None and table.parked_kind != "paused" for table in target.tables
+        ),
+        "paused": sum(table.parked_kind == "paused" for table in target.tables),
         "need a resync": sum(
             table.resync_reason is not None or table.due_reason is not None
             for table in target.tables
@@ -178,9 +185,10 @@ def _not_well(table: TableOverview) -> str:
     elif table.resync_reason is not None:
         reasons.append(f"needs a resync: {table.resync_reason}")
     if table.parked_reason is not None:
-        reasons.append(
-            f"parked with {_count(table.parked_changes, 'change')}: {table.parked_reason}"
-        )
+        # A pause says itself what it is.
+        word = "" if table.parked_kind == "paused" else "parked: "
+        waits = _count(table.parked_changes, "change")
+        reasons.append(f"{word}{table.parked_reason}; {waits} wait")
     if table.missing_count or table.extra_count:
         reasons.append(
             f"{table.missing_count} rows were missing and {table.extra_count} too many here"

@@ -52,7 +52,7 @@ class Retry(Enum):
     """What a program that runs unattended does after an error."""
 
     NEVER = "never"  # the same attempt fails the same way
-    MANUAL = "manual"  # a person mends something first
+    MANUAL = "manual"  # a person fixes something first
     TIMED = "timed"  # it passes by itself: try again with a backoff
 
 

@@ -63,14 +63,14 @@ def find_missed(config: Config, source: SourceConfig, status: CaptureStatus) -> 
         if not uncertain and _is_covered(row.consistent_point, status):
             return None
         with (
-            connect(source.endpoint, _STAGE) as origin,
+            connect(source.endpoint, _STAGE) as source_session,
             translated(source.endpoint, "cannot compare the tables"),
         ):
-            is_behind = _is_behind(origin, target, row, status)
+            is_behind = _is_behind(source_session, target, row, status)
             known = {table.key for table in rows}
-            new = [key for key in _selected(origin, source) if key not in known]
-            mine = read_definitions(origin, [*uncertain, *new])
-            names = _read_names(origin, target, row)
+            new = [key for key in _selected(source_session, source) if key not in known]
+            mine = read_definitions(source_session, [*uncertain, *new])
+            names = _read_names(source_session, target, row)
         there = set(_targets(copied, names))
         theirs = read_definitions(target, _targets(uncertain, names))
         found = list(_compare([*uncertain, *new], mine, theirs, names, there))
@@ -88,26 +88,26 @@ def _is_covered(start: Lsn | None, status: CaptureStatus) -> bool:
 
 
 def _is_behind(
-    origin: Connection, target: Connection, row: SourceRow, status: CaptureStatus
+    source_session: Connection, target: Connection, row: SourceRow, status: CaptureStatus
 ) -> bool:
     """Whether DDL in the log is not applied; a row's number is where the WAL stood."""
     if status.row_count in (None, 0) or status.is_outdated:
         return False
-    ((newest,),) = origin.execute("select max(id) from pgrepl.ddl_log").fetchall()
+    ((newest,),) = source_session.execute("select max(id) from pgrepl.ddl_log").fetchall()
     applied = read_least_applied(target, row.source_id) or row.consistent_point or Lsn(0)
     return newest is not None and newest > int(applied)
 
 
-def _selected(origin: Connection, source: SourceConfig) -> Iterator[TableName]:
+def _selected(source_session: Connection, source: SourceConfig) -> Iterator[TableName]:
     """Return the tables that the patterns match today."""
-    for table in read_tables(origin):
+    for table in read_tables(source_session):
         is_selected = source.selection.matches(table.root_schema, table.root_name)
         if is_selected and not table.is_unlogged:
             yield table.key
 
 
-def _read_names(origin: Connection, target: Connection, row: SourceRow) -> SchemaMap:
-    rows = origin.execute(
+def _read_names(source_session: Connection, target: Connection, row: SourceRow) -> SchemaMap:
+    rows = source_session.execute(
         "select x.extname::text, n.nspname::text from pg_extension x"
         " join pg_namespace n on n.oid = x.extnamespace"
     )

@@ -86,7 +86,7 @@ def install(source: SourceConfig) -> CaptureStatus:
     Raises
     ------
     SourceError
-        when the role may not make event triggers, or DDL of somebody else goes on for too long.
+        when the role may not make event triggers, or DDL of other sessions takes too long.
 
     """
     with connect(source.endpoint, _STAGE) as connection:
@@ -187,7 +187,7 @@ def _note(connection: Connection, *, is_on: bool) -> None:
     """Write down what time has shown since the triggers were switched.
 
     The position, once all transactions from before the triggers are over; or that they are off,
-    when somebody else disabled them.
+    when another session disabled them.
     """
     if not is_on:
         connection.execute(

@@ -92,7 +92,7 @@ class _Demo:
     def _mend(self) -> None:
         self._title("Sources that nobody prepared: doctor says what is wrong")
         self._pgrepl("doctor", "--no-spark", expected=20)
-        self._title("doctor --sql prints what mends it; psql runs that, and the servers restart")
+        self._title("doctor --sql prints what fixes it; psql runs that, and the servers restart")
         script = self._pgrepl("doctor", "--no-spark", "--sql", expected=20, is_captured=True)
         self._console.print(script, markup=False)
         self._psql(script)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import LiteralString
 
 from psycopg import errors
 from psycopg.rows import class_row, scalar_row
 
 from pgrepl.catalog.tables import read_tables
+from pgrepl.catalog.unique_keys import UniqueKey, read_unique_keys
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.postgres.connect import Connection
@@ -72,15 +73,13 @@ class SourceTable:
     is_partitioned: bool
     is_unlogged: bool
     replica_identity: str
-    primary_key_is_immediate: bool | None
-    has_identity_index: bool
-    identity_candidate: str | None
     may_use_schema: bool
     may_select: bool
     hides_rows: bool
     has_floats: bool
     #: By the configuration: it may do without an identity.
     is_append_only: bool
+    keys: Sequence[UniqueKey] = ()
 
     @property
     def name(self) -> str:
@@ -194,7 +193,9 @@ def _read_tables(connection: Connection, selection: TableSelection) -> Sequence[
     ]
     tables = {"tables": [table.oid for table in selected], "append_only": append_only}
     with connection.cursor(row_factory=class_row(SourceTable)) as cursor:
-        return cursor.execute(_query("table_facts"), tables).fetchall()
+        found = cursor.execute(_query("table_facts"), tables).fetchall()
+    keys = read_unique_keys(connection, tables["tables"])
+    return [replace(table, keys=keys.get(table.oid, ())) for table in found]
 
 
 def _query(name: str) -> LiteralString:

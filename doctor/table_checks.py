@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from psycopg.sql import SQL, Composed, Identifier
 
+from pgrepl.catalog.unique_keys import sent_identity
 from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.doctor.finding import Finding, Remedy, Status, counted, listed
 from pgrepl.doctor.future_checks import check_future_tables
@@ -123,22 +124,24 @@ def _lacks_identity(table: SourceTable) -> str | None:
         return None
     if table.replica_identity == "n":
         return "identity NOTHING"
+    if sent_identity(table.replica_identity, table.keys) is not None:
+        return None
     if table.replica_identity == "i":
-        return None if table.has_identity_index else "its identity index does not exist"
-    if table.primary_key_is_immediate is None:
-        return "no primary key"
-    return None if table.primary_key_is_immediate else "deferrable primary key"
+        return "its identity index does not exist"
+    is_deferrable = any(key.is_primary for key in table.keys)
+    return "deferrable primary key" if is_deferrable else "no primary key"
 
 
 def _give_identity(table: SourceTable) -> Composed:
     """Choose the cheapest identity that the table can have."""
     name = Identifier(table.schema, table.table)
-    if table.primary_key_is_immediate:
+    if sent_identity("d", table.keys) is not None:
         return SQL("ALTER TABLE {} REPLICA IDENTITY DEFAULT").format(name)
-    if table.identity_candidate is not None:
-        return SQL("ALTER TABLE {} REPLICA IDENTITY USING INDEX {}").format(
-            name, Identifier(table.identity_candidate)
-        )
+    for key in table.keys:
+        if key.is_immediate and key.is_not_null:
+            return SQL("ALTER TABLE {} REPLICA IDENTITY USING INDEX {}").format(
+                name, Identifier(key.name)
+            )
     return SQL("ALTER TABLE {} REPLICA IDENTITY FULL").format(name)
 
 

@@ -8,6 +8,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.store.bindings import prune
 from pgrepl.store.ddl_journal import prune_ddl_history
 from pgrepl.store.parked import prune_parked_history
+from pgrepl.store.pauses import prune_pause_history
 from pgrepl.store.sources import SourceRow
 
 __all__ = ["prune_history"]
@@ -18,4 +19,5 @@ def prune_history(connection: Connection, source: SourceRow, kept: timedelta) ->
     ((horizon,),) = connection.execute("select clock_timestamp() - %s", (kept,)).fetchall()
     count = prune(connection, source.source_id, horizon)
     count += prune_parked_history(connection, source.name, horizon)
+    count += prune_pause_history(connection, source.name, horizon)
     return count + prune_ddl_history(connection, source.source_id, horizon)

@@ -162,11 +162,11 @@ class Housekeeper:
         endpoint = config.endpoint
         with self._chore(source, target, "cannot set the sequences"):
             schemas = read_target_schemas(connection, source.source_id)
-            with connect(endpoint, _STAGE, patience_s=_SOURCE_PATIENCE_S) as origin:
+            with connect(endpoint, _STAGE, patience_s=_SOURCE_PATIENCE_S) as source_session:
                 with translated(endpoint, "cannot read the sequences"):
-                    values = read_values(origin, list(schemas))
+                    values = read_values(source_session, list(schemas))
                 with self._chore(source, endpoint, "cannot prune the log of DDL"):
-                    prune_log(origin)
+                    prune_log(source_session)
             self._go_on()
             for sequence in set_values(connection, values, schemas):
                 logger.debug("housekeeping: sequence moved", extra={"sequence": sequence})

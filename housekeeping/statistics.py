@@ -11,7 +11,7 @@ from pgrepl.postgres.queries import load_query
 
 __all__ = ["analyze", "find_stale"]
 
-#: So many changed rows, and this share of all, make statistics stale.
+#: The number of changed rows, and the share of all, that make statistics stale.
 _LEAST_CHANGES = 10_000
 _LEAST_SHARE = 0.1
 

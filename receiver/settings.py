@@ -13,7 +13,7 @@ _MIB = 1 << 20
 class ReceiverSettings:
     """Sizes and times."""
 
-    #: A segment is written when it has so many bytes of lines. Bigger ones compress no better, and
+    #: The bytes of lines with which a segment is written. Bigger ones compress no better, and
     #: a transaction that reaches it is written in parts.
     segment_bytes: int = 4 * _MIB
     #: Under steady load a segment waits so long for more transactions ...
@@ -53,7 +53,7 @@ class ReceiverSettings:
     pull_check_s: float = 3.0
     #: A chunk ends after so much WAL ...
     pull_window_bytes: int = 128 * _MIB
-    #: ... and, after the first one, when it probably has so many bytes of messages ...
+    #: ... and, after the first one, when it probably has that many bytes of messages ...
     pull_bytes: int = 64 * _MIB
     #: ... or took the source so long to decode, and in any case with this many messages.
     pull_decode_s: float = 3.0

@@ -1,4 +1,4 @@
-"""Keep the changes of a table that cannot be applied, in order, until somebody mends it."""
+"""Keep the changes of a table that cannot be applied, in order, until its cause is fixed."""
 
 from __future__ import annotations
 

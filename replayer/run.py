@@ -34,6 +34,7 @@ from pgrepl.retry import Backoff
 from pgrepl.store import failures
 from pgrepl.store.counters import count_batch
 from pgrepl.store.migrations import migrate
+from pgrepl.store.pauses import read_pauses
 from pgrepl.store.receive_progress import last_written
 from pgrepl.store.shard_progress import (
     begin_progress,
@@ -167,7 +168,7 @@ class Replayer:
                     self._pause(listener, begin, applied)
                 continue
             for work in works.values():
-                if work.error is None:
+                if work.error is None and not work.is_paused:
                     follow_idle(control, work.source.source_id)
                     if self._upkeep is not None:
                         self._upkeep.caught_up(work.source)
@@ -192,7 +193,8 @@ class Replayer:
     def _look_for_resyncs(self, control: Connection, works: Iterable[SourceWork]) -> None:
         if self._resync is not None:
             for work in works:
-                self._resync.look(control, work.source)
+                if not work.is_paused:
+                    self._resync.look(control, work.source)
 
     def _finish_resyncs(self, control: Connection, works: Iterable[SourceWork]) -> bool:
         """Copy what is due, as a job of cron has no other time, and say whether that was any."""
@@ -202,14 +204,17 @@ class Replayer:
         is_any = False
         for work in works:
             # A source that was not asked for ends at 0.
-            is_any |= work.end_seq != 0 and resync.finish(control, work.source)
+            is_asked = work.end_seq != 0 and not work.is_paused
+            is_any |= is_asked and resync.finish(control, work.source)
         return is_any
 
     def _round(self, control: Connection, works: Iterable[SourceWork]) -> Sequence[Work]:
         """Apply the next batch of every source that has one, and return what was applied."""
         planned: list[tuple[SourceWork, Work]] = []
+        paused = read_pauses(control)
         for own in works:
-            if own.is_waiting():
+            own.is_paused = own.source.source_id in paused
+            if own.is_waiting() or own.is_paused:
                 continue
             try:
                 work = own.plan(control, self._config.replay, self._settings)

@@ -58,7 +58,7 @@ def lend_session(target: Endpoint, settings: ReplaySettings, use: Use) -> Iterat
     purpose = os.getpid(), target.dsn.text, settings.lock_timeout_s
     connection = _take(use, purpose) or open_session(target, settings)
     if use == "serial":
-        # What was prepared before DDL may mean something else behind it.
+        # What was prepared before DDL may mean something else after it.
         connection.prepare_threshold = None
     try:
         yield connection

@@ -13,18 +13,18 @@ _MIB = 1 << 20
 class ReplaySettings:
     """Sizes and times."""
 
-    #: A task folds so many bytes of spool at a time, up to the second where there are many tables
+    #: Bytes of spool that a task folds at a time, up to the second where there are many tables
     #: among them. It takes a few times as much memory, and reads the next while it applies one.
     step_bytes: int = 16 * _MIB
     chunk_bytes: int = 64 * _MIB
-    #: A batch has at most so many changes and segments of a source, whatever its seconds.
+    #: The most changes and segments of a source in a batch, whatever its seconds.
     batch_changes: int = 2_000_000
     batch_segments: int = 5_000
-    #: So many transactions with DDL or TRUNCATE that follow one another, with at most so many
-    #: changes, are applied in one transaction of the target: readers wait for its locks.
+    #: The most transactions with DDL or TRUNCATE that follow one another, and the most changes in
+    #: them, that are applied in one transaction of the target: readers wait for its locks.
     serial_segments: int = 50
     serial_changes: int = 10_000
-    #: While Spark starts, the driver itself applies batches of at most so many changes; a run that
+    #: The most changes of a batch that the driver applies itself while Spark starts; a run that
     #: has no more than that in all does without Spark.
     driver_changes: int = 10_000
     #: Spark's part in a job grows with its tasks: shards that have no more changes than so between

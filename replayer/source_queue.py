@@ -62,6 +62,8 @@ class SourceWork:
     batch_count: int = 0
     parked: list[Parking] = field(default_factory=list)
     error: PgreplError | None = None
+    #: Whether a person paused it.
+    is_paused: bool = False
     _next_try: float = 0.0
     _backoff: Backoff | None = None
     _reported_at: float = 0.0

@@ -62,7 +62,7 @@ class _Knowledge:
 #: For as long as a session lasts: versions mean nothing to a server restored from a backup.
 _knowledge: MutableMapping[Connection, _Knowledge] = WeakKeyDictionary()
 
-#: So many tables are read at once before their changes are seen.
+#: The most tables that are read at once before their changes are seen.
 _AHEAD = 500
 
 

@@ -91,7 +91,7 @@ def resync_tables(
     watcher: Watcher,
     go_on: Callable[[Sequence[TableProgress]], None] = lambda _: None,
 ) -> ResyncReport:
-    """Copy tables again. Interrupted, they stay parked, and the same call begins them anew.
+    """Copy tables again. Interrupted, they stay parked, and the same call starts them over.
 
     ``go_on`` applies what waited for the tables, while nobody else can begin to copy them.
 
@@ -243,7 +243,7 @@ class _Resync:
         """Refuse copies that have other columns, or columns of other types, than the source."""
         with translated(self._source.endpoint, "cannot read the columns"):
             columns = {table.key: read_columns(origin, table.oid) for table in tables}
-            # By now, behind the locks: a name may have gone to another table.
+            # By now, with the locks taken: a name may have gone to another table.
             named = {table.key: table.oid for table in read_tables(origin)}
         oids = read_source_oids(self._target, self._row.source_id)
         for table in tables:
@@ -308,7 +308,7 @@ class _Resync:
         One of them may have written its commit to the WAL, and the target may have applied it,
         while a new snapshot does not see it yet: it would be in neither the copy nor what waits.
         """
-        # A number of our own: a snapshot's end says nothing of open transactions behind it.
+        # A number of our own: a snapshot's end says nothing of open transactions after it.
         ((limit,),) = origin.execute("select pg_current_xact_id()::text").fetchall()
 
         def is_over() -> bool:

@@ -186,12 +186,12 @@ install_environment() {
         echo "$wanted" >.venv/requirements.done
         rm -f .venv/pgrepl.done
     fi
-    # The editable install is a tree of links, so that type checkers see through it: it is made anew
-    # when a file comes or goes.
-    wanted=$({ pwd; cat pyproject.toml; find $(package_folders) -name '*.py' -o -name '*.sql' -o -path '*/page/*' | LC_ALL=C sort; } | checksum)
+    # The editable install is a tree of links, so that type checkers see through it: it is made again
+    # when a file comes or goes. What is compiled is compiled again when it changed.
+    wanted=$({ pwd; cat pyproject.toml core/native/*.[ch]; find $(package_folders) -name '*.py' -o -name '*.sql' -o -path '*/page/*' | LC_ALL=C sort; } | checksum)
     if [ "$(cat .venv/pgrepl.done 2>/dev/null)" != "$wanted" ]; then
         say "installing pgrepl itself into .venv, editable"
-        rm -rf build
+        rm -rf build core/native/*.so
         .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-index \
             --no-build-isolation --config-settings editable_mode=strict -e . \
             2>.venv/pip.log || { cat .venv/pip.log >&2; die "pip could not install pgrepl"; }

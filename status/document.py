@@ -14,6 +14,7 @@ from pgrepl.status.judge import SourceStatus
 from pgrepl.status.lag import Positions, Step
 from pgrepl.status.read import Status
 from pgrepl.store.overview import TableOverview
+from pgrepl.store.pauses import Pause
 
 __all__ = ["as_json", "slot_as_json"]
 
@@ -93,7 +94,7 @@ def _receiver(source: SourceFacts | None) -> dict[str, Any] | None:
 def _nothing() -> dict[str, Any]:
     return dict.fromkeys(
         (
-            *("is_replaying", "published", "rate", "spool", "shards", "tables"),
+            *("is_replaying", "paused", "published", "rate", "spool", "shards", "tables"),
             *("pending_ddl_count", "copies", "failures"),
         )
     )
@@ -103,6 +104,7 @@ def _target(target: TargetFacts) -> dict[str, Any]:
     row = target.row
     return {
         "is_replaying": bool(target.sessions.get("replay")),
+        "paused": _pause(target.pause),
         "published": None
         if row.published_at is None
         else {"at": row.published_at, "lsn": row.published_lsn},
@@ -141,6 +143,12 @@ def _target(target: TargetFacts) -> dict[str, Any]:
     }
 
 
+def _pause(pause: Pause | None) -> dict[str, Any] | None:
+    if pause is None:
+        return None
+    return {"at": pause.paused_at, "by": pause.paused_by, "reason": pause.reason}
+
+
 def _table(table: TableOverview) -> dict[str, Any]:
     return {
         "name": table.name,
@@ -151,6 +159,7 @@ def _table(table: TableOverview) -> dict[str, Any]:
         "resync_due": table.due_reason is not None,
         "resync_attempts": table.due_attempts,
         "resync_error": table.due_error,
+        "is_paused": table.parked_kind == "paused",
         "parked_reason": table.parked_reason,
         "parked_changes": table.parked_changes,
         "missing_rows": table.missing_count,

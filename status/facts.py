@@ -17,6 +17,7 @@ from pgrepl.store.overview import (
     SourceOverview,
     TableOverview,
 )
+from pgrepl.store.pauses import Pause
 
 __all__ = ["SourceFacts", "TargetFacts"]
 
@@ -93,3 +94,5 @@ class TargetFacts:
     #: Whether a receiver of the source is connected. One that pulls from the slot holds it only
     #: while a call lasts, so that the source does not tell.
     is_receiving: bool = False
+    #: Since when replay leaves it alone because a person said so; None: it does not.
+    pause: Pause | None = None

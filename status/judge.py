@@ -285,7 +285,11 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
             f"Fix the cause, then copy them again: {command('resync', config.name)} TABLE…",
             command("resync", config.name, *_patterns(resync)),
         )
-    parked = [table for table in target.tables if table.parked_at is not None]
+    parked = [
+        table
+        for table in target.tables
+        if table.parked_at is not None and table.parked_kind != "paused"
+    ]
     if parked:
         changes = sum(table.parked_changes for table in parked)
         yield _waits(

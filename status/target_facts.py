@@ -22,6 +22,7 @@ from pgrepl.store.overview import (
     read_sources,
     read_troubled_tables,
 )
+from pgrepl.store.pauses import read_pauses
 
 __all__ = ["read_target"]
 
@@ -85,6 +86,7 @@ def _read(
     tables = read_troubled_tables(connection, ids)
     copied = {table.source_id for table in tables if table.state in ("pending", "copying")}
     batches = read_batch_counters(connection, ids)
+    pauses = read_pauses(connection)
     return {
         row.name: TargetFacts(
             clock_at=clock_at,
@@ -97,6 +99,7 @@ def _read(
             batches=batches.get(row.source_id, ()),
             copies=read_progress(connection, row.source_id) if row.source_id in copied else (),
             is_receiving=find_holder(connection, receive_lock(row.name)) is not None,
+            pause=pauses.get(row.source_id),
         )
         for row in rows
     }

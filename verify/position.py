@@ -66,29 +66,34 @@ class Follower:
     _is_standing: bool = False
 
     def catch_up(
-        self, source: Connection, origin: Endpoint, tables: Collection[TableName] | None = None
+        self,
+        source: Connection,
+        source_endpoint: Endpoint,
+        tables: Collection[TableName] | None = None,
     ) -> Passage:
         """Wait until the target shows what the source shows now, all of it or of some tables."""
-        lsn = _note_position(source, origin)
+        lsn = _note_position(source, source_endpoint)
         if self._wait(lsn, 0.0 if self._is_standing else self.patience_s):
             return Passage()
         # Not before: nobody else can use the slot while it is looked into.
-        waiting = self._read_waiting(source, origin, lsn)
+        waiting = self._read_waiting(source, source_endpoint, lsn)
         self._is_standing = waiting is not None
         if waiting is not None and not any(map(waiting.concerns, tables or waiting)):
             return Passage(None, waiting)
-        return Passage(self._lag(lsn, origin), waiting)
+        return Passage(self._lag(lsn, source_endpoint), waiting)
 
-    def _lag(self, lsn: Lsn, origin: Endpoint) -> TargetError:
+    def _lag(self, lsn: Lsn, source_endpoint: Endpoint) -> TargetError:
         return TargetError(
-            f"{self.endpoint}: did not pass {lsn} of {origin} in {self.patience_s:g} s, so that not"
-            " everything could be judged",
+            f"{self.endpoint}: did not pass {lsn} of {source_endpoint} in {self.patience_s:g} s,"
+            " so that not everything could be judged",
             hint="Run pgrepl receive and pgrepl replay, or give them longer with --wait.",
         )
 
-    def _read_waiting(self, source: Connection, origin: Endpoint, lsn: Lsn) -> Waiting | None:
+    def _read_waiting(
+        self, source: Connection, source_endpoint: Endpoint, lsn: Lsn
+    ) -> Waiting | None:
         """Return the tables with changes that nobody has received; None: it cannot be said."""
-        with translated(origin, f'cannot look into slot "{self.row.slot}"'):
+        with translated(source_endpoint, f'cannot look into slot "{self.row.slot}"'):
             found = read_waiting(source, self.row.slot, lsn)
         if found is None:
             return None

@@ -17,7 +17,7 @@ from pgrepl.store.spool import DDL_TABLE
 __all__ = ["TableName", "Waiting", "read_waiting"]
 
 TableName = tuple[str, str]
-#: Changes that are looked at; behind more of them nobody knows.
+#: The most changes that are looked at; what follows more of them is not known.
 _MOST_CHANGES = 100_000
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pgrepl.catalog.unique_keys import UniqueKey, find_row_key, read_unique_keys
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
@@ -38,9 +39,7 @@ class Table:
     is_partitioned: bool
     row_estimate: int
     columns: tuple[Column, ...]
-    #: Unique keys without expression or condition, the primary key first.
-    keys: tuple[tuple[str, ...], ...]
-    primary_key: tuple[str, ...] | None
+    unique_keys: tuple[UniqueKey, ...]
 
     @property
     def key(self) -> tuple[str, str]:
@@ -52,10 +51,20 @@ class Table:
         return next(column for column in self.columns if column.name == name)
 
     @property
+    def keys(self) -> Sequence[tuple[str, ...]]:
+        """The columns of its unique keys, the primary key first."""
+        return [key.columns for key in self.unique_keys]
+
+    @property
+    def primary_key(self) -> tuple[str, ...] | None:
+        """The columns of its primary key."""
+        return next((key.columns for key in self.unique_keys if key.is_primary), None)
+
+    @property
     def row_key(self) -> tuple[str, ...] | None:
-        """The columns that tell its rows apart: a unique key of which no column can be null."""
-        not_null = {column.name for column in self.columns if column.is_not_null}
-        return next((key for key in self.keys if not_null.issuperset(key)), None)
+        """The columns that tell its rows apart."""
+        key = find_row_key(self.unique_keys)
+        return None if key is None else key.columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +107,18 @@ def read_details(connection: Connection, schemas: Iterable[str]) -> Mapping[tupl
     rows = connection.execute(
         load_query("pgrepl.verify", "tables"), {"schemas": list(schemas)}
     ).fetchall()
-    return {(row[0], row[1]): _table(row) for row in rows}
+    keys = read_unique_keys(connection, [row[0] for row in rows])
+    tables = [_table(row, keys.get(row[0], ())) for row in rows]
+    return {table.key: table for table in tables}
 
 
-def _table(row: Sequence[Any]) -> Table:
-    schema, name, is_partitioned, row_estimate, columns, keys = row
+def _table(row: Sequence[Any], keys: Sequence[UniqueKey]) -> Table:
+    _, schema, name, is_partitioned, row_estimate, columns = row
     return Table(
         schema=schema,
         name=name,
         is_partitioned=is_partitioned,
         row_estimate=row_estimate,
         columns=tuple(Column(**column) for column in columns),
-        keys=tuple(tuple(key["columns"]) for key in keys),
-        primary_key=next((tuple(key["columns"]) for key in keys if key["is_primary"]), None),
+        unique_keys=tuple(keys),
     )

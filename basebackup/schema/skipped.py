@@ -1,4 +1,4 @@
-"""What a copy leaves out of a dump, each with the reason, and how it is named. Pure."""
+"""What a copy skips of a dump, each with the reason, and how it is named. Pure."""
 
 from __future__ import annotations
 

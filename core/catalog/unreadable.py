@@ -28,7 +28,7 @@ __all__ = [
     "unreadable_error",
 ]
 
-#: So many are named in a message.
+#: The most that are named in a message.
 _NAMED = 5
 
 

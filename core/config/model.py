@@ -46,7 +46,7 @@ __all__ = [
     "TargetConfig",
 ]
 
-#: Tables are hashed into so many buckets for ever, so there can be no more shards than that.
+#: The number of buckets that tables are hashed into, for ever; there can be no more shards.
 BUCKET_COUNT = 64
 
 _SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from psycopg.rows import class_row
 from psycopg.sql import Identifier
 
+from pgrepl.catalog.unique_keys import UniqueKey, read_unique_keys, sent_identity
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import TableSelection
 from pgrepl.decoding.pgoutput.stream import publication_names
@@ -24,18 +25,31 @@ __all__ = ["PublicationState", "Publications", "PublishedTable", "read_publicati
 class PublishedTable:
     """A row of ``sql/tables.sql``."""
 
+    oid: int
     schema: str
     name: str
     root_schema: str
     root_name: str
-    #: Whether the server can tell which row an UPDATE changes.
-    has_identity: bool
+    #: ``pg_class.relreplident``.
+    replica_identity: str
     is_in_all: bool
     is_in_inserts: bool
     #: Whether the role may publish it.
     is_owned: bool
     #: How many of its rows were updated or deleted, as the statistics know it.
     change_count: int
+    keys: Sequence[UniqueKey] = ()
+
+    @property
+    def has_identity(self) -> bool:
+        """Whether an UPDATE can be sent, as the server judges when a published table has one.
+
+        An identity with a generated column is not sent as a whole.
+        """
+        if self.replica_identity == "f":
+            return True
+        key = sent_identity(self.replica_identity, self.keys)
+        return key is not None and not key.is_generated
 
     @property
     def key(self) -> tuple[str, str]:
@@ -109,4 +123,5 @@ def read_publications(connection: Connection, source: SourceConfig) -> Publicati
         (state,) = cursor.execute(load_query("pgrepl.publications", "state"), names).fetchall()
     with connection.cursor(row_factory=class_row(PublishedTable)) as cursor:
         tables = cursor.execute(load_query("pgrepl.publications", "tables"), names).fetchall()
-    return Publications(state, tables)
+    keys = read_unique_keys(connection, [table.oid for table in tables])
+    return Publications(state, [replace(table, keys=keys.get(table.oid, ())) for table in tables])

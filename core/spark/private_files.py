@@ -14,7 +14,7 @@ __all__ = ["socket_folder"]
 #: A socket's path has 107 bytes; Spark's names there are of the form ".<uuid>.sock".
 _LONGEST_FOLDER = 107 - len("/.00000000-0000-0000-0000-000000000000.sock")
 _PREFIX = "pgrepl-"
-#: What ``mkdtemp`` puts behind the prefix.
+#: What ``mkdtemp`` puts after the prefix.
 _RANDOM = 8
 
 

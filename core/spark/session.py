@@ -34,7 +34,7 @@ __all__ = ["SessionStart", "build_session", "local_cores"]
 _PYTHON = "spark.pyspark.python"
 _DAEMON = "spark.python.daemon.module"
 
-# "local", "local[4]", "local[*]", and with a number of failures behind a comma.
+# "local", "local[4]", "local[*]", and with a number of failures after a comma.
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?")
 
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -180,7 +180,7 @@ def _forget_jvm() -> None:
     """Let PySpark start another JVM the next time, as it does when it is new."""
     from pyspark import SparkContext  # noqa: PLC0415  see above
 
-    # A session that could not be stopped is gone all the same.
+    # A session that could not be stopped is of no use either.
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
 
 

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 #: The migration that made the table.
-HISTORY_VERSION = 20
+HISTORY_VERSION = 21
 
 #: The lengths of intervals, and how long each is kept.
 KEPT = {

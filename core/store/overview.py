@@ -13,6 +13,7 @@ from psycopg.rows import class_row
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
+from pgrepl.store.parked import ParkingKind
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.tables import TableState
 
@@ -32,7 +33,7 @@ __all__ = [
 T = TypeVar("T")
 
 #: What is read here stands in the migrations up to this one.
-NEEDED_VERSION = 19
+NEEDED_VERSION = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class TableOverview:
     parked_at: datetime | None
     sqlstate: str | None
     parked_reason: str | None
+    parked_kind: ParkingKind | None
     parked_changes: int
     missing_count: int
     extra_count: int

@@ -46,11 +46,12 @@ __all__ = [
     "unpark",
 ]
 
-ParkingKind = Literal["failed", "resync", "ddl"]
+ParkingKind = Literal["failed", "resync", "ddl", "paused"]
 """Why a table is parked.
 
 ``ddl``: set by replay when it cannot apply DDL on the table, which waits with its changes.
 ``failed``: set by replay when it cannot apply the table's changes, and by a retry that fails.
+``paused``: set by ``pgrepl pause``, until ``pgrepl resume``.
 ``resync``: set by a resync, before it copies the table again, unless the table is parked already.
 """
 
@@ -68,6 +69,7 @@ class ParkedTable:
     source: str
     schema: str
     table: str
+    kind: ParkingKind
     parked_at: datetime
     sqlstate: str | None
     reason: str
@@ -190,10 +192,10 @@ def list_parked(connection: Connection, source: str | None = None) -> Sequence[P
 
 
 def read_parked_names(connection: Connection, source_id: int) -> Sequence[_Name]:
-    """Return the parked tables of a source, in the order of their names."""
+    """Return the parked tables of a source that no person paused, in the order of their names."""
     rows = connection.execute(
         "select schema_name::text, table_name::text from replication.parked_table"
-        " where source_id = %s order by 1, 2",
+        " where source_id = %s and kind <> 'paused' order by 1, 2",
         (source_id,),
     )
     return [(schema, name) for schema, name in rows]

@@ -15,7 +15,7 @@ from pgrepl.store.sources import read_target_schemas
 
 __all__ = ["check_removable"]
 
-#: So many of them a message names.
+#: The most that a message names.
 _NAMED = 5
 
 

@@ -113,7 +113,7 @@ def note_failure(
 
 
 def clear_due(connection: Connection, source_id: int, tables: Iterable[DueTable]) -> None:
-    """Forget marks of tables that were copied, unless they were marked anew since."""
+    """Forget marks of tables that were copied, unless they were marked again since."""
     for table in tables:
         connection.execute(
             "delete from replication.resync_due"

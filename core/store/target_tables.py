@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, LiteralString
 
 from psycopg.rows import class_row
 
+from pgrepl.catalog.unique_keys import UniqueKey, find_identity, read_unique_keys
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
@@ -30,42 +31,58 @@ class TargetTable:
     start_snapshot: str | None
     is_parked: bool
     target_schema: str | None
-    #: None when the target has no such table.
+    #: Both None when the target has no such table.
+    oid: int | None
     relkind: str | None
-    key: Sequence[str]
+    #: In the order of the table.
     columns: Sequence[Mapping[str, Any]]
+    #: Of the columns those that its rows are found by, in the same order.
+    key: Sequence[str] = ()
 
 
 def find_target_table(connection: Connection, source_id: int, name: _Name) -> TargetTable | None:
     """Return how a table is replicated and what its copy looks like; None when it is unknown."""
-    condition = (
+    condition: LiteralString = (
         " where t.source_id = %(source_id)s"
         " and t.schema_name = %(schema)s and t.table_name = %(table)s"
     )
-    with connection.cursor(row_factory=class_row(TargetTable)) as cursor:
-        return cursor.execute(
-            load_query("pgrepl.store", "target_table") + condition,
-            {"source_id": source_id, "schema": name[0], "table": name[1]},
-        ).fetchone()
+    given = {"source_id": source_id, "schema": name[0], "table": name[1]}
+    return next(iter(_read(connection, condition, given)), None)
 
 
 def read_target_tables(
     connection: Connection, source_id: int, names: Sequence[_Name]
 ) -> Sequence[TargetTable]:
     """Return the same of many tables, at a fraction of the price."""
-    condition = (
+    condition: LiteralString = (
         " where t.source_id = %(source_id)s and (t.schema_name, t.table_name) in"
         " (select * from unnest(%(schemas)s::name[], %(names)s::name[]))"
     )
+    given = {
+        "source_id": source_id,
+        "schemas": [schema for schema, _ in names],
+        "names": [name for _, name in names],
+    }
+    return _read(connection, condition, given)
+
+
+def _read(
+    connection: Connection, condition: LiteralString, given: Mapping[str, object]
+) -> Sequence[TargetTable]:
     with connection.cursor(row_factory=class_row(TargetTable)) as cursor:
-        return cursor.execute(
-            load_query("pgrepl.store", "target_table") + condition,
-            {
-                "source_id": source_id,
-                "schemas": [schema for schema, _ in names],
-                "names": [name for _, name in names],
-            },
+        rows = cursor.execute(
+            load_query("pgrepl.store", "target_table") + condition, given
         ).fetchall()
+    keys = read_unique_keys(connection, [row.oid for row in rows if row.oid is not None])
+    return [_with_key(row, keys.get(row.oid or 0, ())) for row in rows]
+
+
+def _with_key(row: TargetTable, keys: Sequence[UniqueKey]) -> TargetTable:
+    key = find_identity(keys)
+    if key is None:
+        return row
+    names = (column["name"] for column in row.columns)
+    return replace(row, key=[name for name in names if name in key.columns])
 
 
 def read_versions(

@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     | (?P<comment>/\*)
     | "(?:[^"]|"")*"
     | (?<![\w$])(?P<tag>\$(?:[^\W\d]\w*)?\$)
-    # A constant goes on behind the end of the line.
+    # A constant goes on after the end of the line.
     | (?P<prefix>(?<![\w$])[eEbBxXnN])?(?P<constant>{_PIECE}(?:[ \t\f\r]*\n\s*{_PIECE})*)
     """,
     re.VERBOSE | re.DOTALL,

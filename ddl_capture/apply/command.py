@@ -35,7 +35,7 @@ from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
 from pgrepl.ddl_capture.definition import TableDefinition
-from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, refine
+from pgrepl.ddl_capture.policy.rules import Included, RefusedError, refine, skip_reason
 from pgrepl.ddl_capture.policy.screening import Screening
 from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
 from pgrepl.failpoint import reach
@@ -127,9 +127,9 @@ class Application:
             self._record("skipped" if is_skipped else "applied", left_out_by)
 
     def _try_text(self, tree: Tree) -> str | None:
-        """Run the statement and compare; return why it is left out, if it is."""
+        """Run the statement and compare; return why it is skipped, if it is."""
         detached = find_detached(tree)
-        reason = left_out(tree, self.include) or refine(tree, self.include)
+        reason = skip_reason(tree, self.include) or refine(tree, self.include)
         forget_dropped(self.target.connection, self.target.source_id, self.dropped)
         reason = reason or self._scope.reason_to_leave_out(tree)
         built = [] if reason else self._build(tree)

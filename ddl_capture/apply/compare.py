@@ -21,7 +21,7 @@ from pgrepl.store.skipped_code import SkippedCode, read_skipped_of, record_skipp
 __all__ = ["Comparison", "DifferentError"]
 
 _NAMED = frozenset({"check", "exclusion constraint", "foreign key", "index", "unique constraint"})
-#: So many differences are shown; the first ones tell.
+#: The number of differences that are shown; the first ones tell.
 _SHOWN = 5
 #: A statement about a table may change its partitions, so that another one follows from it.
 _ROUNDS = 3

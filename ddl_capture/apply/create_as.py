@@ -17,7 +17,7 @@ from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["FILLED", "copied_relations", "create_filled", "find_filled"]
 
-#: Tags of commands that make tables with rows: the log has a row before the rows, and one behind.
+#: Tags of commands that make tables with rows: the log has a row before the rows, and one after.
 FILLED = frozenset({"CREATE TABLE AS", "SELECT INTO"})
 
 

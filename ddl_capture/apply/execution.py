@@ -18,7 +18,7 @@ from pgrepl.ddl_capture.definition import TableName
 from pgrepl.ddl_capture.policy.functions import called_functions, check_functions, reachable
 from pgrepl.ddl_capture.policy.missing_objects import FORGIVEN, is_forgiving
 from pgrepl.ddl_capture.policy.rows_may_differ import reason_to_resync
-from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, refine
+from pgrepl.ddl_capture.policy.rules import Included, RefusedError, refine, skip_reason
 from pgrepl.ddl_capture.policy.screening import Screened, Screening
 from pgrepl.syntax.parse import Tree, parse_one, to_sql
 from pgrepl.syntax.statement_kinds import statement_of
@@ -65,7 +65,7 @@ class Execution:
     def _check_kind(self, tree: Tree) -> None:
         """Refuse what the rules do not apply, whoever made it: it may be of the source's texts."""
         copy = type(tree).FromString(tree.SerializeToString())
-        reason = left_out(copy, self.include) or refine(copy, self.include)
+        reason = skip_reason(copy, self.include) or refine(copy, self.include)
         if reason is not None:
             raise RefusedError(reason)
         if not self.include.is_code_trusted:

@@ -17,7 +17,7 @@ __all__ = ["split_grant"]
 
 _OBJECT = pg_query_pb2.ObjectType
 _ALL_IN_SCHEMA = pg_query_pb2.ACL_TARGET_ALL_IN_SCHEMA
-#: "The one who runs this" is pgrepl here, and somebody else there.
+#: "The one who runs this" is pgrepl here, and another role there.
 _ROLES = frozenset({pg_query_pb2.ROLESPEC_CSTRING, pg_query_pb2.ROLESPEC_PUBLIC})
 
 

@@ -40,7 +40,7 @@ def plan_columns(table: Table, dropped: Collection[str]) -> Iterator[Step]:
 
 
 def _drop(table: Table, name: str) -> Step:
-    # What of the source's depends on it is gone there as well.
+    # What of the source's depended on it was dropped there as well.
     return alter(table, f"drop column {quoted_names(name)} cascade", "AT_DropColumn")
 
 

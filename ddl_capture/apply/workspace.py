@@ -67,7 +67,7 @@ class Workspace:
     known: dict[str, str] = field(default_factory=dict)
     #: Those, and what others would be called.
     names: CaptureMap = field(default_factory=lambda: CaptureMap({}))
-    #: Schemas of the source whose name on the target is somebody else's.
+    #: Schemas of the source whose name on the target is that of a schema not owned by pgrepl.
     clashes: dict[str, str] = field(default_factory=dict)
     #: Tables of the target that the command made.
     made: set[TableName] = field(default_factory=set)

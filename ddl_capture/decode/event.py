@@ -50,7 +50,7 @@ class DroppedObject:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A table that a command writes anew, and PostgreSQL's bits of why."""
+    """A table that a command rewrites, and PostgreSQL's bits of why."""
 
     schema: str
     name: str

@@ -88,7 +88,7 @@ def ask_view(
 @contextmanager
 def under(connection: Connection, environment: Environment) -> Iterator[None]:
     """Put an environment in force for the time of the block, and roll back what is done in it."""
-    # Last of all, where it hides nothing; left out, it would come first.
+    # Last of all, where it hides nothing; a path without it has it first.
     path = [*environment.path, "pg_temp"]
     with (
         connection.transaction(force_rollback=True),

@@ -1,7 +1,7 @@
-"""What is applied, what is left out, and what is refused. Pure; an allow-list that fails closed.
+"""What is applied, what is skipped, and what is refused. Pure; an allow-list that fails closed.
 
 A statement of a kind that is in none of the lists is refused: it stops its source until a person
-looks at it. Left out, by rule and with a line in the history, is what a copy does not have either:
+looks at it. Skipped, by rule and with a line in the history, is what a copy does not have either:
 owners, tablespaces, rules, materialized views, what belongs to extensions and foreign servers, and,
 unless ``[ddl] include`` names them, views, functions, triggers, grants and policies. Functions,
 triggers and policies are code: they need ``trust_code`` of their source as well.
@@ -18,7 +18,7 @@ from pgrepl.config.model import CODE_KINDS
 from pgrepl.syntax.parse import Tree
 from pgrepl.syntax.statement_kinds import object_type_of, statement_of
 
-__all__ = ["Included", "RefusedError", "left_out", "refine"]
+__all__ = ["Included", "RefusedError", "refine", "skip_reason"]
 
 _OBJECT = pg_query_pb2.ObjectType
 _AT = pg_query_pb2.AlterTableType
@@ -215,8 +215,8 @@ _FUNCTION_OPTIONS = frozenset(
 )
 
 
-def left_out(tree: Tree, include: Included) -> str | None:
-    """Return why a statement is left out; None when it is to be applied.
+def skip_reason(tree: Tree, include: Included) -> str | None:
+    """Return why a statement is skipped; None when it is to be applied.
 
     Raises
     ------
@@ -236,10 +236,10 @@ def left_out(tree: Tree, include: Included) -> str | None:
         if wanted is None:
             return "objects of this kind are not replicated"
         return include.reason_against(wanted) if wanted else None
-    return _others_left_out(kind, statement)
+    return _other_skip_reason(kind, statement)
 
 
-def _others_left_out(kind: str, statement: Tree) -> str | None:
+def _other_skip_reason(kind: str, statement: Tree) -> str | None:
     if kind == "AlterTypeStmt":
         return "properties of base types are the source's"
     if kind == "DefineStmt":
@@ -317,7 +317,7 @@ def _refine_schema(statement: Tree, include: Included) -> str | None:
     kept = [
         type(node).FromString(node.SerializeToString())
         for node in statement.schema_elts
-        if left_out(node, include) is None and refine(node, include) is None
+        if skip_reason(node, include) is None and refine(node, include) is None
     ]
     del statement.schema_elts[:]
     statement.schema_elts.extend(kept)

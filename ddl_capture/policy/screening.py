@@ -1,4 +1,4 @@
-"""Keep code of a source away from the target, and remember what that leaves out.
+"""Keep code of a source away from the target, and record what was skipped for that.
 
 Every piece of code in a statement is judged by the target itself. What may not be made is taken
 out: the structure arrives, and where rows would have got their values by it, the table is copied

@@ -1,4 +1,4 @@
--- Refuse a schema that somebody else prepared. What is there already is kept, with its owner: who owns
+-- Refuse a schema that another role prepared. What is there already is kept, with its owner: who owns
 -- the log forges rows and has triggers on it that run as the superuser who installs this, and who owns
 -- a function of the triggers has it run in everybody's sessions.
 do $block$

@@ -1,4 +1,4 @@
--- Disable the event triggers of the capture: those that there are, or a damaged capture could not be
+-- Disable the event triggers of the capture: those that there are, or an incomplete capture could not be
 -- switched off.
 do $block$
 declare

@@ -5,21 +5,6 @@ select c.oid::bigint                                  as oid,
        c.relkind = 'p'                                as is_partitioned,
        c.relpersistence = 'u'                         as is_unlogged,
        c.relreplident::text                           as replica_identity,
-       -- null: there is no primary key
-       (select i.indimmediate from pg_index i
-         where i.indrelid = c.oid and i.indisprimary) as primary_key_is_immediate,
-       exists (select from pg_index i
-                where i.indrelid = c.oid and i.indisreplident and i.indisvalid)
-                                                      as has_identity_index,
-       -- an index that could be the identity: unique, immediate, whole, over NOT NULL columns only
-       (select min(ic.relname::text)
-          from pg_index i
-          join pg_class ic on ic.oid = i.indexrelid
-         where i.indrelid = c.oid and i.indisunique and i.indimmediate and i.indisvalid
-           and i.indpred is null and i.indexprs is null and not i.indisprimary
-           and not exists (select from unnest(i.indkey[0:i.indnkeyatts - 1]) as k (attnum)
-                             join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-                            where not a.attnotnull))  as identity_candidate,
        has_schema_privilege(n.oid, 'USAGE')           as may_use_schema,
        has_table_privilege(c.oid, 'SELECT')           as may_select,
        row_security_active(c.oid)                     as hides_rows,

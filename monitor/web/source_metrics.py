@@ -116,6 +116,13 @@ def _oldest(target: TargetFacts) -> float | None:
     return None if at is None else at.timestamp()
 
 
+def _parked(target: TargetFacts, *, is_paused: bool) -> int:
+    return sum(
+        table.parked_at is not None and (table.parked_kind == "paused") == is_paused
+        for table in target.tables
+    )
+
+
 def _needing_resync(target: TargetFacts) -> int:
     return sum(
         table.resync_reason is not None or table.due_reason is not None for table in target.tables
@@ -218,12 +225,22 @@ GAUGES = (
     ),
     Measure(
         "pgrepl_parked_tables",
-        "Tables whose changes wait for a person.",
-        _of_target(lambda target: sum(table.parked_at is not None for table in target.tables)),
+        "Tables whose changes wait, and not because a person paused them.",
+        _of_target(lambda target: _parked(target, is_paused=False)),
+    ),
+    Measure(
+        "pgrepl_paused_tables",
+        "Tables that a person paused.",
+        _of_target(lambda target: _parked(target, is_paused=True)),
+    ),
+    Measure(
+        "pgrepl_source_paused",
+        "Whether a person paused the source.",
+        _of_target(lambda target: target.pause is not None),
     ),
     Measure(
         "pgrepl_parked_changes",
-        "Changes that wait with them.",
+        "Changes that wait with parked and paused tables.",
         _of_target(lambda target: sum(table.parked_changes for table in target.tables)),
     ),
     Measure(

@@ -16,7 +16,7 @@ from pgrepl.receiver.settings import ReceiverSettings
 
 __all__ = ["Backlog", "Chunk", "Standing"]
 
-#: Each chunk has at most so many times as many rows as the one before it.
+#: The most rows of a chunk, as a multiple of those of the one before it.
 _GROWTH = 4
 
 

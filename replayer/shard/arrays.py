@@ -32,7 +32,7 @@ __all__ = [
     "start",
 ]
 
-#: Beyond so many rows a staging table costs less; beyond so many bytes COPY does.
+#: With more rows than this a staging table costs less; with more bytes COPY does.
 FEW_ROWS = 500
 _FEW_BYTES = 4 << 20
 

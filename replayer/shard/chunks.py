@@ -71,6 +71,6 @@ def _chunk(parts: Sequence[SpooledPart], grouped: ChangesByTable, tables: Tables
 
 
 def _limit(table_count: int, settings: ReplaySettings) -> int:
-    """Return how big a chunk of so many tables may become."""
+    """Return how big a chunk with that number of tables may become."""
     wanted = max(settings.step_bytes, table_count * _TABLE_BYTES)
     return min(wanted, settings.chunk_bytes)

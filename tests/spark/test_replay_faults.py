@@ -1,4 +1,4 @@
-"""What cannot be applied stays where it is; damage is seen before anything of it is applied."""
+"""What cannot be applied stays where it is; corruption is noticed before any of it is applied."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ BREAKS = {
 @pytest.mark.parametrize("name", BREAKS)
 @pytest.mark.parametrize("consistency", ["shard", "batch"])
 def test_table_that_somebody_changed_is_parked_and_goes_on_when_mended(backlog, name, consistency):
-    break_it, mend_it, reason = BREAKS[name]
+    break_it, fix_it, reason = BREAKS[name]
     schema = backlog.schema()
     backlog.target.execute(break_it.replace("{}", schema))
     settings = replace(QUICK, step_bytes=1, chunk_bytes=1000)
@@ -185,7 +185,7 @@ def test_table_that_somebody_changed_is_parked_and_goes_on_when_mended(backlog, 
     ((parked, why),) = backlog.parked()
     assert parked == "b"
     assert reason in why
-    backlog.target.execute(mend_it.replace("{}", schema))
+    backlog.target.execute(fix_it.replace("{}", schema))
     assert backlog.differences() == ["b"]
     retry(backlog, "b")
     assert backlog.differences() == []

@@ -135,7 +135,7 @@ class Following:
         self._receive()
         self._waiting.clear()
         self.target.execute("delete from replication.ddl_pending")
-        # It lets the slot forget the WAL before, which is decoded anew otherwise.
+        # It lets the slot forget the WAL before, which is decoded again otherwise.
         self.source.execute("checkpoint")
 
     def start_over(self) -> None:

@@ -84,7 +84,7 @@ class Patient:
             if finding.status is Status.FAILURE
         }
 
-    def mend(self, area: Area, finding: Finding) -> None:
+    def fix(self, area: Area, finding: Finding) -> None:
         """Run a finding's own remedy as the superuser, as a DBA would."""
         assert finding.remedy is not None
         assert finding.remedy.sql

@@ -1,5 +1,6 @@
--- Columns and unique keys of the ordinary and partitioned tables of some schemas, on either side.
-select n.nspname::text          as schema,
+-- The ordinary and partitioned tables of some schemas with their columns, on either side.
+select c.oid::bigint            as oid,
+       n.nspname::text          as schema,
        c.relname::text          as name,
        c.relkind = 'p'          as is_partitioned,
        greatest(c.reltuples, 0)::bigint as row_estimate,
@@ -27,21 +28,8 @@ select n.nspname::text          as schema,
           join pg_type t on t.oid = a.atttypid
           join pg_namespace tn on tn.oid = t.typnamespace
           left join pg_type e on e.oid = t.typelem and t.typcategory = 'A'
-         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
-       (select coalesce(json_agg(json_build_object(
-                   'columns', (select json_agg(a.attname order by k.position)
-                                 from unnest(i.indkey::smallint[]) with ordinality
-                                      as k (attnum, position)
-                                 join pg_attribute a
-                                   on a.attrelid = i.indrelid and a.attnum = k.attnum
-                                where k.position <= i.indnkeyatts),
-                   'is_primary', i.indisprimary,
-                   'is_identity', i.indisreplident)
-               order by i.indisprimary desc, i.indisreplident desc, i.indexrelid), '[]')
-          from pg_index i
-         where i.indrelid = c.oid and i.indisunique and i.indisvalid
-           and i.indpred is null and i.indexprs is null) as keys
+         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
  where c.relkind in ('r', 'p') and n.nspname = any (%(schemas)s)
- order by 1, 2
+ order by n.nspname, c.relname

@@ -10,6 +10,7 @@ from pgrepl.decoding.payload import LookUp, TableName
 from pgrepl.decoding.pgoutput.framing import unpack
 from pgrepl.decoding.pgoutput.grammar import BEGIN, OID, RELATION, Relation, read_position
 from pgrepl.decoding.pgoutput.table_changes import TupleChanges
+from pgrepl.native import Native, native
 from pgrepl.store.copy_start import CopyStart
 
 __all__ = ["TuplesByTable"]
@@ -45,6 +46,8 @@ class TuplesByTable:
             when it is not what the receiver wrote.
 
         """
+        if native is not None and self._take_natively(native, payload, change_count):
+            return
         messages = unpack(payload)
         changes = [message for message in messages if message[0] not in _HEADS]
         if len(changes) != change_count:
@@ -53,6 +56,25 @@ class TuplesByTable:
         is_single = len(relations) == 1 and relations[0] in messages[:2]
         if not (is_single and self._take_alike(relations[0], changes)):
             self._take_mixed(messages)
+
+    def _take_natively(self, core: Native, payload: bytes, change_count: int) -> bool:
+        """Take a payload, unless transactions in it have to be looked at."""
+        try:
+            groups = core.group_changes(payload, change_count)
+        except ValueError as exc:
+            raise unreadable(str(exc)) from exc
+        described = [(self.read_relation(message), places) for message, places in groups]
+        tables = [self.look_up(relation.name) for relation, _ in described]
+        if any(table.is_applied and table.start is not None for table in tables):
+            return False
+        for (relation, places), table in zip(described, tables, strict=True):
+            if not places:
+                continue
+            if table.is_applied:
+                self.changes_of(relation.name).take_places(core, relation, payload, places)
+            else:
+                self.ignore(relation.name)
+        return True
 
     def _take_alike(self, described: bytes, changes: Sequence[bytes]) -> bool:
         """Take changes that are all of the table described before them, if they are."""
@@ -103,8 +125,8 @@ class _Grouping:
     def __init__(self, owner: TuplesByTable) -> None:
         self.begin = b""
         self._owner = owner
-        #: By table: as it was described last, and the changes since.
-        self._gathered: dict[TableName, tuple[Relation, list[bytes]]] = {}
+        #: A table as it was described, and its changes from there on.
+        self._gathered: list[tuple[Relation, list[bytes]]] = []
 
     def take_relation(self, message: bytes) -> Callable[[bytes], object]:
         """Return what is done with the changes of a table from here on."""
@@ -114,9 +136,8 @@ class _Grouping:
         table = owner.look_up(name)
         if not table.is_applied:
             return lambda _: owner.ignore(name)
-        self._flush(name)
         own: list[bytes] = []
-        self._gathered[name] = relation, own
+        self._gathered.append((relation, own))
         if table.start is None:
             return own.append
         is_contained = self._contained_in(table.start)
@@ -124,13 +145,9 @@ class _Grouping:
 
     def finish(self) -> None:
         """Hand over what is gathered."""
-        for name in list(self._gathered):
-            self._flush(name)
-
-    def _flush(self, name: TableName) -> None:
-        gathered = self._gathered.pop(name, None)
-        if gathered is not None and gathered[1]:
-            self._owner.changes_of(name).take_messages(*gathered)
+        for relation, own in self._gathered:
+            if own:
+                self._owner.changes_of(relation.name).take_messages(relation, own)
 
     def _contained_in(self, start: CopyStart) -> Callable[[], bool]:
         """Return the question whether a copy contains the transaction in hand."""

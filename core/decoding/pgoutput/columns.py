@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from pgrepl.decoding.changes import NULL
-from pgrepl.decoding.pgoutput.grammar import INSERT, NEW, TUPLE_AT, UPDATE, WHICH_AT
+from pgrepl.decoding.pgoutput.grammar import INSERT, TUPLE_AT, UPDATE, WHICH_AT
 
 __all__ = ["HEAD_BYTES", "NULL_KIND", "SHORT", "escape", "read_columns"]
 
@@ -33,7 +33,8 @@ def read_columns(messages: Sequence[bytes], size: int) -> list[Sequence[bytes]] 
     first = messages[0]
     head, *pieces = first.split(SHORT)
     # The oid might be cut too; a table whose columns are all null has no piece.
-    if len(head) < HEAD_BYTES or first[WHICH_AT] != NEW or first[0] not in (INSERT, UPDATE):
+    is_new_row = head[WHICH_AT:HEAD_BYTES] == b"N" + size.to_bytes(2)
+    if not is_new_row or first[0] not in (INSERT, UPDATE):
         return None
     ends = [piece[piece[0] + 1 :] for piece in pieces if piece]
     nulls = [head[HEAD_BYTES:], *ends]
@@ -64,15 +65,14 @@ def _cut_all(
         return None
     # After the last column of a change comes the next change.
     pieces.append(pieces.pop() + head)
-    has_nulls = any(ends)
     columns: list[Sequence[bytes]] = []
     for number, end in enumerate(ends, 1):
         own = pieces[number::count]
         rest = end + head if number == count else end
         extra = len(rest) + 1
-        # Without nulls there can be no more columns than pieces, and none is another's.
-        if has_nulls and False in [
-            piece.endswith(rest) and piece[0] + extra == len(piece) for piece in own
+        if False in [
+            len(piece) >= extra and piece[0] + extra == len(piece) and piece.endswith(rest)
+            for piece in own
         ]:
             return None
         values = [piece[1 : -len(rest)] for piece in own] if rest else [piece[1:] for piece in own]

@@ -71,8 +71,8 @@ _TEXT: Final = ord("t")
 _NULL: Final = ord("n")
 _SKIPPED: Final = ord("u")
 
-#: Stands for a value that is unchanged and stored out of line; no text has a zero byte.
-UNCHANGED: Final = b"\0"
+#: Stands for a value that is unchanged and stored out of line; no text is this object.
+UNCHANGED: Final = b"\0 unchanged"
 #: Texts as the source printed them, None for a null, ``UNCHANGED``.
 Tuple = list[bytes | None]
 

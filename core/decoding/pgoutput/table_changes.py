@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import groupby, repeat
 from operator import itemgetter
 
 from pgrepl.decoding.changes import (
@@ -32,6 +32,7 @@ from pgrepl.decoding.pgoutput.grammar import (
     read_tuple,
 )
 from pgrepl.decoding.shape import Shape
+from pgrepl.native import PLACE_BYTES, Native
 
 __all__ = ["TupleChanges"]
 
@@ -86,11 +87,19 @@ class TupleChanges(TableChanges):
 
         """
         self.count += len(messages)
+        self._take(lambda: _Reader(self, relation).read(messages))
+
+    def take_places(self, core: Native, relation: Relation, payload: bytes, places: bytes) -> None:
+        """Read changes of this table, as ``take_messages`` does, where they stand in a payload."""
+        self.count += len(places) // PLACE_BYTES
+        self._take(lambda: _Reader(self, relation).read_places(core, payload, places))
+
+    def _take(self, read: Callable[[], Sequence[Run]]) -> None:
         if self.shape is None:
             self.problem = ColumnMissing("the target has no such table")
             return
         try:
-            for run in _Reader(self, relation).read(messages):
+            for run in read():
                 self.add_changes(run.layout, run.changes)
         except ColumnMissing as exc:
             self.problem = self.problem or exc
@@ -150,6 +159,29 @@ class _Reader:
             runs.append(Run(current, changes))
         return runs
 
+    def read_places(self, core: Native, payload: bytes, places: bytes) -> list[Run]:
+        """Return the changes as ``read`` does."""
+        full = self._full
+        names, identity = self._relation.columns, self._relation.identity
+        key_size = len(identity) if identity == names[: len(identity)] else 0
+        try:
+            changes, is_mixed = core.read_changes(
+                payload, places, self._size, full.new_places, full.old_places, key_size
+            )
+        except ValueError as exc:
+            raise unreadable(str(exc)) from exc
+        if not is_mixed:
+            return [Run(full, changes)]
+        # Those that leave values open are messages still.
+        read = (
+            (full, change) if isinstance(change, tuple) else self._read_one(change)
+            for change in changes
+        )
+        return [
+            Run(layout, [change for _, change in run])
+            for layout, run in groupby(read, key=itemgetter(0))
+        ]
+
     def _changes(self, action: bytes, columns: Sequence[Sequence[bytes]]) -> list[Change]:
         """Return inserts, or updates that leave the key alone, from their columns."""
         places = [*self._full.new_places]
@@ -166,12 +198,21 @@ class _Reader:
         old: Tuple | None = None
         new: Tuple | None = None
         at = TUPLE_AT
-        if old_tuple_at(message) is not None:
+        if old_tuple_at(message) is None:
+            is_complete = action != DELETE
+        else:
+            is_complete = action != INSERT and message[WHICH_AT] in b"KO"
             old, at = self._read_tuple(message, at)
-            # After it the new one is announced.
-            at += 1
+            if action == UPDATE:
+                # After it the new one is announced.
+                is_complete &= message[at] == NEW
+                at += 1
+        if not is_complete:
+            raise unreadable("a change does not say which row it changes")
         if action != DELETE:
             new, at = self._read_tuple(message, at)
+        if at != len(message):
+            raise unreadable("a change is too long")
         present = tuple(
             place for place in range(self._size) if new is None or new[place] is not UNCHANGED
         )
@@ -220,10 +261,13 @@ def _cut(message: bytes, size: int) -> list[bytes] | None:
     pieces = message.split(SHORT)
     head = pieces[0]
     # The oid might be cut too.
-    if len(head) < HEAD_BYTES or head[WHICH_AT] != NEW:
+    is_new_row = head[WHICH_AT:HEAD_BYTES] == b"N" + size.to_bytes(2)
+    if not is_new_row or head[0] not in (INSERT, UPDATE):
         return None
     if len(pieces) == size + 1 and len(head) == HEAD_BYTES:
         values = [piece[1:] for piece in pieces]
+        if [piece[0] for piece in pieces[1:] if piece] != list(map(len, values[1:])):
+            return None
     else:
         found = _cut_with_nulls(pieces, size)
         if found is None:
@@ -248,7 +292,9 @@ def _cut_with_nulls(pieces: Sequence[bytes], size: int) -> list[bytes] | None:
             if rest.strip(NULL_KIND):
                 return None
             values += [NULL] * len(rest)
-        end = piece[0] + 1
+        end = piece[0] + 1 if piece else 1
+        if end > len(piece):
+            return None
         values.append(piece[1:end])
         rest = piece[end:]
     if rest:

@@ -105,7 +105,7 @@ begin
     insert into pgrepl.joined_late (relation, lsn, xid, is_changed)
     values (rel, pg_current_wal_insert_lsn(), pg_current_xact_id(), v_is_changed);
     begin
-        -- What the new note stands for too, and, now and then, notes of tables that are gone.
+        -- What the new note stands for too, and, now and then, notes of tables that were dropped.
         delete from pgrepl.joined_late
          where ctid = any (array(
                select j.ctid from pgrepl.joined_late j

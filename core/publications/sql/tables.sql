@@ -1,10 +1,11 @@
--- Every table whose rows a publication can send, partitions each for themselves: whether an UPDATE
--- of it can be sent, and in which of a source's two publications it is.
-select n.nspname::text                          as schema,
+-- Every table whose rows a publication can send, partitions each for themselves, and in which of a
+-- source's two publications it is.
+select c.oid::bigint                            as oid,
+       n.nspname::text                          as schema,
        c.relname::text                          as name,
        coalesce(rn.nspname, n.nspname)::text    as root_schema,
        coalesce(rc.relname, c.relname)::text    as root_name,
-       i.has_identity,
+       c.relreplident::text                     as replica_identity,
        exists (select from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
                 where r.prrelid = c.oid and p.pubname = %(all)s)     as is_in_all,
        exists (select from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
@@ -16,17 +17,6 @@ select n.nspname::text                          as schema,
   join pg_namespace n on n.oid = c.relnamespace
   left join pg_class rc on rc.oid = pg_partition_root(c.oid)
   left join pg_namespace rn on rn.oid = rc.relnamespace
- cross join lateral (
-       -- as the server judges when it refuses an UPDATE of a published table; an identity with a
-       -- generated column is not sent as a whole
-       select c.relreplident = 'f'
-              or exists (select from pg_index x
-                          where x.indrelid = c.oid and x.indisvalid and x.indimmediate
-                            and (c.relreplident = 'd' and x.indisprimary
-                                 or c.relreplident = 'i' and x.indisreplident)
-                            and not exists (select from pg_attribute a
-                                             where a.attrelid = c.oid and a.attnum = any (x.indkey)
-                                               and a.attgenerated <> '')) as has_identity) i
  where c.relkind = 'r'
    and c.relpersistence = 'p'
    and n.nspname !~ '^pg_'

@@ -1,6 +1,6 @@
 -- The parked tables, with how much waits for each.
 select p.source_id, s.name as source, p.schema_name::text as schema, p.table_name::text as "table",
-       p.parked_at, p.sqlstate, p.reason, p.retry_count,
+       p.kind, p.parked_at, p.sqlstate, p.reason, p.retry_count,
        coalesce(m.change_count, 0)::bigint as change_count, m.first_lsn, m.last_lsn
   from replication.parked_table p
   join replication.source s using (source_id)

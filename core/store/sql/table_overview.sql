@@ -3,7 +3,8 @@
 select source_id, schema_name, table_name, t.state, t.resync_reason,
        d.reason as due_reason, coalesce(d.attempt_count, 0) as due_attempts, d.error as due_error,
        copy.part_count, copy.done_count,
-       p.parked_at, p.sqlstate, p.reason as parked_reason, coalesce(kept.change_count, 0)::bigint
+       p.parked_at, p.sqlstate, p.reason as parked_reason, p.kind as parked_kind,
+       coalesce(kept.change_count, 0)::bigint
                                                                   as parked_changes,
        coalesce(c.missing_count, 0)                               as missing_count,
        coalesce(c.extra_count, 0)                                 as extra_count

@@ -7,8 +7,8 @@ select t.schema_name::text                    as schema,
        t.start_snapshot::text                 as start_snapshot,
        p.source_id is not null                as is_parked,
        s.target_schema::text                  as target_schema,
+       c.oid::bigint                          as oid,
        c.relkind::text                        as relkind,
-       coalesce(k.key, '{}')                  as key,
        coalesce(a.columns, '[]')              as columns
   from replication.source_table t
   left join replication.parked_table p using (source_id, schema_name, table_name)
@@ -17,19 +17,6 @@ select t.schema_name::text                    as schema,
   left join pg_namespace n on n.nspname = s.target_schema
   left join pg_class c on c.relnamespace = n.oid and c.relname = t.table_name
                       and c.relkind in ('r', 'p')
-  -- the replica identity's index, or else the primary key
-  left join lateral (
-       select array_agg(a.attname::text order by a.attnum) as key
-         from pg_index i
-         join pg_attribute a on a.attrelid = c.oid and a.attnum = any (i.indkey::smallint[])
-        where i.indrelid = c.oid
-          and i.indexrelid = (
-              select x.indexrelid from pg_index x
-               where x.indrelid = c.oid and x.indisvalid and x.indimmediate
-                 and (x.indisreplident or x.indisprimary)
-               order by x.indisreplident desc limit 1)
-          -- not the columns that the index merely includes
-          and a.attnum = any ((i.indkey::smallint[])[0:i.indnkeyatts - 1])) k on true
   left join lateral (
        select json_agg(json_build_object(
                   'name', a.attname,

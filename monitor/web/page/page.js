@@ -178,6 +178,10 @@ function sourceCard(source, seen) {
     card.append(element("p", { class: "down", text: seen
       ? `It does not answer; it was last seen ${ago(seen.at)} ago.` : "It does not answer." }));
   }
+  if (source.paused) {
+    const { at, by, reason } = source.paused;
+    card.append(element("p", { class: "paused", text: `Paused ${ago(at)} ago by ${by}${reason ? `: ${reason}` : ""}.` }));
+  }
   if (source.positions !== null) {
     card.append(...charts(source.name), steps(source.positions));
   }
@@ -288,8 +292,10 @@ function copyWords(copies) {
 
 function tableWords(source) {
   const words = [`${number(source.tables.ready_count)} ready`];
-  const parked = source.tables.not_well.filter((table) => table.parked_reason !== null).length;
+  const held = source.tables.not_well.filter((table) => table.parked_reason !== null);
+  const parked = held.filter((table) => !table.is_paused).length;
   if (parked) words.push(`${parked} parked`);
+  if (held.length > parked) words.push(`${held.length - parked} paused`);
   if (source.pending_ddl_count) words.push(`${counted(source.pending_ddl_count, "DDL statement")} pending`);
   const list = element("ol", { class: "tables" });
   for (const table of source.tables.not_well) {
@@ -301,7 +307,7 @@ function tableWords(source) {
 
 function reasons(table) {
   const found = [];
-  if (table.parked_reason !== null) found.push(`parked with ${counted(table.parked_changes, "change")}: ${table.parked_reason}`);
+  if (table.parked_reason !== null) found.push(`${table.is_paused ? "paused" : "parked"} with ${counted(table.parked_changes, "change")}: ${table.parked_reason}`);
   if (table.resync_reason !== null) found.push(`${table.resync_due ? "replay copies it again" : "needs a resync"}: ${table.resync_reason}`);
   if (table.state === "copying") found.push(`being copied, ${table.copied_parts} of ${counted(table.parts, "part")}`);
   if (table.state === "pending") found.push("waits to be copied");

@@ -14,7 +14,7 @@ create schema app;
 
 
 def named(report):
-    """Return what was left out; that nothing is there twice is part of every test."""
+    """Return what was skipped; that nothing is there twice is part of every test."""
     found = [(item.kind, item.name) for item in report.left_out]
     assert len(found) == len(set(found))
     return set(found)

@@ -1,4 +1,4 @@
-"""Views are left out by name, and made after the data when asked for."""
+"""Views are skipped by name, and made after the data when asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables made of what the target does not have: views, functions, tables left out."""
+"""Tables made of what the target does not have: views, functions, tables that are not selected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New tables arrive when the patterns match; what is left out stays out, and is written down."""
+"""New tables arrive when the patterns match; what is skipped stays out, and is recorded."""
 
 from __future__ import annotations
 

@@ -94,8 +94,8 @@ def test_edited_statement_runs_instead_and_is_audited(stopped):
 
 
 def test_edited_statement_comes_from_a_file(stopped, tmp_path):
-    (tmp_path / "mended.sql").write_text("select 1", encoding="utf-8")
-    pgrepl(stopped, "edit", "shop", "--file", str(tmp_path / "mended.sql"))
+    (tmp_path / "fixed.sql").write_text("select 1", encoding="utf-8")
+    pgrepl(stopped, "edit", "shop", "--file", str(tmp_path / "fixed.sql"))
     stopped.follow()
     assert stopped.pending() == []
 

@@ -31,7 +31,7 @@ def run_psql(cluster, script):
 
 @pytest.fixture
 def unprepared(admit):
-    """A source and a target with much to mend, and names that must be quoted."""
+    """A source and a target with much to fix, and names that must be quoted."""
     patient = admit(source_settings={"wal_level": "replica"})
     patient.source.execute(
         f"alter role {patient.role} noreplication",

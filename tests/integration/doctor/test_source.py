@@ -1,4 +1,4 @@
-"""Each check of a source, with the broken state really produced, and mended by its own remedy."""
+"""Each check of a source, with the broken state really produced, and fixed by its own remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def assert_broken_then_mended(patient, check, message):
     broken = patient.finding(SOURCE, check)
     assert broken.status is Status.FAILURE
     assert message in broken.message
-    patient.mend(SOURCE, broken)
+    patient.fix(SOURCE, broken)
     assert patient.finding(SOURCE, check).status is Status.OK
     return broken
 
@@ -93,7 +93,7 @@ def test_tables_of_tomorrow_can_be_read_after_the_remedy(patient, owner):
     assert broken.is_in_script
     assert owner in broken.message
     assert f'GRANT pg_read_all_data TO "{patient.role}"' in broken.remedy.then
-    patient.mend(SOURCE, broken)
+    patient.fix(SOURCE, broken)
     assert patient.finding(SOURCE, "future-tables").status is Status.OK
     make_later(patient, owner)
     assert patient.finding(SOURCE, "select-privilege").status is Status.OK
@@ -110,7 +110,7 @@ def test_schemas_that_are_excluded_are_not_opened_for_tomorrow(patient, owner):
     patient.source_options = 'exclude = ["brand_new.*"]\n'
     broken = patient.finding(SOURCE, "future-tables")
     assert all('IN SCHEMA "public"' in statement for statement in broken.remedy.sql)
-    patient.mend(SOURCE, broken)
+    patient.fix(SOURCE, broken)
     assert patient.finding(SOURCE, "future-tables").status is Status.OK
     make_later(patient, owner)
     assert patient.finding(SOURCE, "select-privilege").status is Status.OK
@@ -399,7 +399,7 @@ def test_server_as_packages_install_it(admit):
     patient = admit(source_settings={"wal_level": "replica"})
     broken = patient.finding(SOURCE, "wal-level")
     assert 'wal_level is "replica"' in broken.message
-    patient.mend(SOURCE, broken)
+    patient.fix(SOURCE, broken)
     assert patient.finding(SOURCE, "wal-level").status is Status.FAILURE
     assert broken.remedy is not None
     assert broken.remedy.then == "restart the server"
@@ -424,7 +424,7 @@ def test_slots_and_wal_senders_that_are_all_in_use(admit):
     with wal_sender(patient.source):
         assert patient.failing() == {"slots", "wal-senders"}
         for check in ("slots", "wal-senders"):
-            patient.mend(SOURCE, patient.finding(SOURCE, check))
+            patient.fix(SOURCE, patient.finding(SOURCE, check))
     patient.source.cluster.restart()
     with wal_sender(patient.source):
         assert patient.failing() == set()

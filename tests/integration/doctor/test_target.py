@@ -1,4 +1,4 @@
-"""Each check of the target, with the broken state really produced, and mended by its own remedy."""
+"""Each check of the target, with the broken state really produced, and fixed by its own remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def assert_broken_then_mended(patient, check, message):
     broken = patient.finding(TARGET, check)
     assert broken.status is Status.FAILURE
     assert message in broken.message
-    patient.mend(TARGET, broken)
+    patient.fix(TARGET, broken)
     assert patient.finding(TARGET, check).status is Status.OK
     return broken
 
@@ -99,7 +99,7 @@ def test_origins_that_are_all_in_use(admit):
     patient.target.execute("select pg_replication_origin_create('theirs')")
     broken = patient.finding(TARGET, "origins")
     assert broken.status is Status.FAILURE
-    patient.mend(TARGET, broken)
+    patient.fix(TARGET, broken)
     patient.target.cluster.restart()
     assert patient.finding(TARGET, "origins").status is Status.OK
 
@@ -118,7 +118,7 @@ def test_more_tables_than_a_transaction_may_lock(admit):
     broken = patient.finding(TARGET, "locks")
     assert broken.status is Status.WARNING
     assert "can lock 200 objects" in broken.message
-    patient.mend(TARGET, broken)
+    patient.fix(TARGET, broken)
     patient.target.cluster.restart()
     assert patient.finding(TARGET, "locks").status is Status.OK
 
@@ -270,7 +270,7 @@ def test_code_of_a_source_is_named_and_its_statements_take_it_away(patient):
         *("index", "statistics", "trigger", "view", "policy"),
     }
     assert not any("fine" in name or "span" in name for name in found.objects)
-    patient.mend(TARGET, found)
+    patient.fix(TARGET, found)
     assert patient.finding(TARGET, "source-code").status is Status.OK
     # Only code went: the rows, with what was computed, are there.
     assert patient.target.rows("select * from app.t") == [(5, 5)]

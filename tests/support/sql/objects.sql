@@ -1,4 +1,4 @@
--- Every kind of object that a copy carries, and those that it names and leaves out.
+-- Every kind of object that a copy carries, and those that it names and skips.
 create extension hstore;
 create extension citext;
 create extension btree_gist;
@@ -158,7 +158,7 @@ create table "Odd.Schema ""q""".refers (
     self integer references "Odd.Schema ""q""".refers deferrable initially deferred,
     constraint refers_events foreign key (event_id, event_at) references shop.events (id, at));
 
--- What a copy leaves out, by name.
+-- What a copy skips, by name.
 create function shop.touch() returns trigger language plpgsql as 'begin return new; end';
 create trigger touch before update on shop.everything for each row execute function shop.touch();
 create policy mine on shop.no_key using (true);

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from pgrepl import __version__
 from pgrepl.cli.main import app
+from pgrepl.native import native
 from tests.support.program import COMMAND, run_pgrepl
 
 README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
@@ -46,9 +47,10 @@ def test_command_stands_in_the_readme(path):
     assert f"pgrepl {' '.join(path)}" in README
 
 
-def test_version_is_printed():
+def test_version_is_printed_with_what_the_core_is_written_in():
     done = CliRunner().invoke(app, ["--version"])
-    assert (done.exit_code, done.stdout) == (0, f"pgrepl {__version__}\n")
+    core = "Python" if native is None else "C"
+    assert (done.exit_code, done.stdout) == (0, f"pgrepl {__version__} (core: {core})\n")
 
 
 def test_help_does_not_import_what_is_slow():

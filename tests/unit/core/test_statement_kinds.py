@@ -6,7 +6,7 @@ import pytest
 from postgast import pg_query_pb2
 
 from pgrepl.basebackup.schema.skipped import LEFT_OUT
-from pgrepl.ddl_capture.policy.rules import Included, left_out
+from pgrepl.ddl_capture.policy.rules import Included, skip_reason
 from pgrepl.syntax.parse import parse
 from pgrepl.syntax.statement_kinds import STATEMENT_KINDS, object_type_of, statement_of
 
@@ -36,7 +36,7 @@ def test_fields_of_a_kind_are_the_parsers(kind):
 @pytest.mark.parametrize("kind", STATEMENT_KINDS)
 def test_every_kind_has_a_rule_in_ddl_capture(kind):
     # A kind that no rule knows is refused.
-    left_out(empty_statement(kind), Included())
+    skip_reason(empty_statement(kind), Included())
 
 
 def test_what_a_copy_skips_is_in_the_table():

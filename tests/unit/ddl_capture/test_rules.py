@@ -1,4 +1,4 @@
-"""What may be applied is a list; everything else is left out by rule, or refused."""
+"""What may be applied is a list; everything else is skipped by rule, or refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from pgrepl.config.model import CODE_KINDS
 from pgrepl.ddl_capture.apply.qualify import CaptureMap
-from pgrepl.ddl_capture.policy.rules import Included, RefusedError, left_out, refine
+from pgrepl.ddl_capture.policy.rules import Included, RefusedError, refine, skip_reason
 from pgrepl.syntax.parse import parse, to_sql
 from pgrepl.syntax.remap import RemapError, remap
 
@@ -16,8 +16,8 @@ EVERYTHING = ("views", "functions", "triggers", "grants", "policies")
 def judged(sql: str, kinds=EVERYTHING, *, is_code_trusted: bool = True) -> str:
     (tree,) = parse(sql)
     include = Included(kinds, is_code_trusted=is_code_trusted)
-    reason = left_out(tree, include) or refine(tree, include)
-    return f"left out: {reason}" if reason else to_sql(tree)
+    reason = skip_reason(tree, include) or refine(tree, include)
+    return f"skipped: {reason}" if reason else to_sql(tree)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_what_is_the_sources_own_is_taken_out(sql, expected):
         "alter view a owner to b",
     ],
 )
-def test_what_a_copy_has_not_is_left_out(sql):
-    assert judged(sql).startswith("left out: ")
+def test_what_a_copy_has_not_is_skipped(sql):
+    assert judged(sql).startswith("skipped: ")
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_what_a_copy_has_not_is_left_out(sql):
     ],
 )
 def test_kind_is_applied_when_it_is_included(kind, sql):
-    assert judged(sql, ()).startswith("left out: ")
-    assert not judged(sql, (kind,)).startswith("left out: ")
-    is_left_out = judged(sql, (kind,), is_code_trusted=False).startswith("left out: ")
-    assert is_left_out == (kind in CODE_KINDS)
+    assert judged(sql, ()).startswith("skipped: ")
+    assert not judged(sql, (kind,)).startswith("skipped: ")
+    is_skipped = judged(sql, (kind,), is_code_trusted=False).startswith("skipped: ")
+    assert is_skipped == (kind in CODE_KINDS)
 
 
 NAMES = CaptureMap({"app": "t_app"}, {("public", "citext"): "ext"})

@@ -1,4 +1,4 @@
-"""Lines become values for COPY, exactly, and damage is seen."""
+"""Lines become values for COPY, exactly, and corruption is noticed."""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ from pgrepl.lsn import Lsn
 from pgrepl.store.copy_start import CopyStart
 from tests.support.tuples import UNCHANGED, begin, change, commit, relation, truncate
 
+pytestmark = pytest.mark.usefixtures("core")
+
 PGOUTPUT = PgoutputPayload("UTF8")
 T = ("public", "t")
 COLUMNS = ("id", "note", "n")

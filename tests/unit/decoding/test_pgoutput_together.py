@@ -17,6 +17,8 @@ from pgrepl.replayer.shard.fold import KeyedNet, net_of
 from pgrepl.replayer.shard.staging import last_state
 from tests.support.tuples import UNCHANGED, begin, change, relation
 
+pytestmark = pytest.mark.usefixtures("core")
+
 PGOUTPUT = PgoutputPayload("UTF8")
 COLUMNS = ("id", "a", "b")
 #: Short and long, with what COPY escapes, with what looks like the beginning of a column.

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.native import native
+
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
@@ -24,6 +26,13 @@ def folders_with_code() -> set[str]:
         if path.relative_to(ROOT).parts[0] not in NOT_PACKAGED
         and not path.relative_to(ROOT).parts[0].startswith(".")
     }
+
+
+def test_every_file_that_is_compiled_is_declared():
+    (extension,) = SETUPTOOLS["ext-modules"]
+    on_disk = {str(path.relative_to(ROOT)) for path in (ROOT / "core/native").glob("*.[ch]")}
+    assert {*extension["sources"], *extension["depends"]} == on_disk
+    assert extension["optional"]
 
 
 def test_every_package_on_disk_is_declared():
@@ -62,7 +71,10 @@ def test_wheel_holds_every_module_and_sql_file_on_disk(wheel):
             for path in (ROOT / folder).glob(pattern):
                 expected.add(f"{inside}/{path.relative_to(ROOT / folder)}")
     packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert packed == expected
+    # Where a compiler is at hand.
+    compiled = {name for name in packed if name.startswith("pgrepl/native/_native.")}
+    assert len(compiled) == (0 if native is None else 1)
+    assert packed - compiled == expected
 
 
 def test_wheel_brings_the_command(wheel):

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from pgrepl.catalog.unique_keys import UniqueKey
 from pgrepl.lsn import Lsn
 from pgrepl.verify.compare import Piece
 from pgrepl.verify.plan import sampled, whole
@@ -27,8 +28,10 @@ def column(name: str, type_name: str = "int4", **options) -> Column:
     return Column(name=name, type_name=type_name, **given)
 
 
-def table(*columns: Column, keys=(("id",),), rows: int = 0) -> Table:
-    return Table("app", "t", False, rows, columns, keys, keys[0] if keys else None)
+def table(*columns: Column, has_key: bool = True, rows: int = 0) -> Table:
+    is_not_null = all(column.is_not_null for column in columns if column.name == "id")
+    key = UniqueKey(name="k", columns=("id",), is_not_null=is_not_null)
+    return Table("app", "t", False, rows, columns, (key,) if has_key else ())
 
 
 def test_number_as_key_makes_ranges_and_text_does_not():
@@ -40,7 +43,7 @@ def test_number_as_key_makes_ranges_and_text_does_not():
 
 
 def test_key_that_the_target_has_no_index_for_makes_no_ranges():
-    subject = make_subject(table(column("id")), table(column("id"), keys=()))
+    subject = make_subject(table(column("id")), table(column("id"), has_key=False))
     assert (subject.key, subject.has_ranges) == (("id",), False)
 
 

@@ -7,13 +7,17 @@ from dataclasses import replace
 import pytest
 
 from pgrepl.catalog.sequences import Sequence
+from pgrepl.catalog.unique_keys import UniqueKey
 from pgrepl.verify.sequences import compare_sequences
 from pgrepl.verify.structure import compare_structure, compare_tables
 from pgrepl.verify.tables import Column, Table
 
 ID = Column("id", "integer", "pg_catalog", "int4", True, False, True, True)
 NOTE = replace(ID, name="note", type="text", type_name="text", is_not_null=False)
-TABLE = Table("app", "t", False, 0, (ID, NOTE), (("id",), ("note",)), ("id",))
+BY_ID = UniqueKey(name="by_id", columns=("id",), is_primary=True)
+BY_NOTE = UniqueKey(name="by_note", columns=("note",), is_not_null=False)
+BOTH = UniqueKey(name="both", columns=("id", "note"), is_not_null=False)
+TABLE = Table("app", "t", False, 0, (ID, NOTE), (BY_ID, BY_NOTE))
 
 
 def differences(target):
@@ -43,11 +47,11 @@ def differences(target):
             {("generated of column note", "no", "yes")},
         ),
         (
-            replace(TABLE, keys=(("note",),), primary_key=None),
+            replace(TABLE, unique_keys=(BY_NOTE,)),
             {("primary key", "(id)", None)},
         ),
-        (replace(TABLE, keys=(("id",),)), {("unique key", "(note)", None)}),
-        (replace(TABLE, keys=(*TABLE.keys, ("id", "note"))), set()),
+        (replace(TABLE, unique_keys=(BY_ID,)), {("unique key", "(note)", None)}),
+        (replace(TABLE, unique_keys=(*TABLE.unique_keys, BOTH)), set()),
     ],
 )
 def test_difference_of_a_table_is_named(target, expected):

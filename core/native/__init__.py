@@ -1,0 +1,62 @@
+"""The compiled core: the loops that every message and every row goes through, in C.
+
+It is optional. What it does stands in Python as well, where it is called: that is what it has to be
+equal to, and what runs where no compiler was at hand when pgrepl was installed, on executors that
+got our package as an archive, and with ``PGREPL_NATIVE=off``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+__all__ = ["PLACE_BYTES", "Native", "describe", "native"]
+
+#: What ``Native.group_changes`` says of one change has so many bytes.
+PLACE_BYTES = 8
+
+#: Of what ``Native`` has; a module that was compiled for another version is not used.
+_VERSION = 1
+
+
+class Native(Protocol):
+    """What ``module.c`` has; the C files say what each does.
+
+    What is damaged is a ``ValueError`` with a text that says what.
+    """
+
+    def group_changes(self, payload: bytes, change_count: int, /) -> list[tuple[bytes, bytes]]:
+        """Sort the messages of a payload by table: ``group.c``."""
+
+    def read_changes(  # noqa: PLR0917  a module of C has no keywords
+        self,
+        payload: bytes,
+        places: bytes,
+        size: int,
+        new_places: Sequence[int],
+        old_places: Sequence[int],
+        key_size: int,
+        /,
+    ) -> tuple[list[Any], bool]:
+        """Read the changes of a table: ``tuples.c``."""
+
+
+def _load() -> Native | None:
+    if os.environ.get("PGREPL_NATIVE") == "off":
+        return None
+    try:
+        found: Any = import_module("pgrepl.native._native")
+    except ImportError:
+        return None
+    return cast("Native", found) if found.VERSION == _VERSION else None
+
+
+#: The module; None where there is none, or it is not to be used.
+native: Native | None = _load()
+
+
+def describe() -> str:
+    """Return which of the two is in use, for people."""
+    return "Python" if native is None else "C"

@@ -1,0 +1,50 @@
+/*
+ * module.c
+ *	  The module pgrepl.native._native: what it has, and nothing else.
+ */
+#include "bytes.h"
+
+/* Must be that of __init__.py: a module of another version is not used. */
+#define NATIVE_VERSION 1
+
+uint64_t	hash_seed;
+
+static PyMethodDef methods[] = {
+	{"group_changes", group_changes, METH_VARARGS,
+	"group_changes(payload, change_count) -> [(relation, places), ...]"},
+	{"read_changes", read_changes, METH_VARARGS,
+	"read_changes(payload, places, size, new_places, old_places, key_size) -> (changes, is_mixed)"},
+	{NULL, NULL, 0, NULL}
+};
+
+static int
+module_exec(PyObject *module)
+{
+	PyObject   *word = PyUnicode_FromString("pgrepl");
+
+	if (word == NULL)
+		return -1;
+	/* Python's hash of a text is random by default. */
+	hash_seed = (uint64_t) PyObject_Hash(word);
+	Py_DECREF(word);
+	return PyModule_AddIntConstant(module, "VERSION", NATIVE_VERSION);
+}
+
+static PyModuleDef_Slot slots[] = {
+	{Py_mod_exec, module_exec},
+	{0, NULL}
+};
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "pgrepl.native._native",
+	.m_doc = "The loops that every message and every row goes through.",
+	.m_methods = methods,
+	.m_slots = slots,
+};
+
+PyMODINIT_FUNC
+PyInit__native(void)
+{
+	return PyModuleDef_Init(&definition);
+}
