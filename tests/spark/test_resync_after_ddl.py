@@ -20,7 +20,8 @@ from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync import Resyncer
 from pgrepl.resync.release import apply_waiting
-from pgrepl.resync.run import ResyncOptions, resync_tables
+from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.run import resync_tables
 from tests.support.backlog import control, die_at
 from tests.support.copying import Recorder
 from tests.support.killing import write_copy_config
