@@ -145,7 +145,7 @@ def test_values_that_code_of_the_source_gives_arrive_under_writers(pipeline):
     assert pipeline.parked() == []
 
 
-@pytest.mark.parametrize("place", ["resync.parked", "basebackup.copy_planned", "resync.copied"])
+@pytest.mark.parametrize("place", ["resync.parked", "resync.planned", "resync.copied"])
 def test_resync_that_was_killed_is_taken_up_at_the_next_start(pipeline, place):
     pipeline.source.execute(RANDOM)
     pipeline.receive()

@@ -64,10 +64,16 @@ order by 1
 """
 
 
-def resync(target: Database, source: Database, *tables: str, wait_s: int = 30, **at) -> None:
+def resync(
+    target: Database,
+    source: Database,
+    *tables: str,
+    wait_s: int = 30,
+    watcher: Recorder | None = None,
+) -> None:
     config = make_config(target, source)
     options = ResyncOptions(tables=TableSelection.of(tables), wait_s=wait_s)
-    resync_tables(config, config.sources[source.name], options, Recorder(at))
+    resync_tables(config, config.sources[source.name], options, watcher or Recorder())
 
 
 @contextmanager
@@ -154,5 +160,6 @@ def test_who_has_the_table_locked_is_named_and_nothing_changed(source, target):
         assert target.value("select state from replication.resync") == "copied"
         writer.execute("rollback")
     # What is copied stays copied.
-    resync(target, source, "app.items", waiting=lambda: pytest.fail("it is copied"))
+    again = Recorder({"waiting": lambda: pytest.fail("it is copied")})
+    resync(target, source, "app.items", watcher=again)
     assert checksums(target, there) == checksums(source, "app")
