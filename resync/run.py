@@ -70,14 +70,14 @@ def resync_tables(
             row = _checked(source, find_source(target, source.name))
             check_same(source, row, identify(source.endpoint, _STAGE))
             drop_orphans(target, endpoint)
-            origin = stack.enter_context(connect(source.endpoint, _STAGE))
+            source_session = stack.enter_context(connect(source.endpoint, _STAGE))
             sides = Sides(
                 config=config,
                 source=source,
                 options=options,
                 row=row,
                 target=target,
-                origin=origin,
+                source_session=source_session,
             )
             choosing = Choosing(sides)
             tables = choosing.choose()
@@ -150,7 +150,7 @@ class _Run:
         asked = self._sides.options.way
         if begun is not None and asked == "auto":
             asked = begun.way
-        ((size,),) = self._sides.origin.execute(
+        ((size,),) = self._sides.source_session.execute(
             "select coalesce(pg_table_size(%s::regclass), 0)", (table.oid,)
         ).fetchall()
         condition = read_conditions(self._target, source_id).get(table.key)
@@ -193,7 +193,7 @@ class _Run:
                 table=table,
                 resync=resync,
                 target=self._target,
-                origin=self._sides.origin,
+                origin=self._sides.source_session,
                 pause=self._sides.options.pause,
                 wait_s=self._sides.options.wait_s,
             )

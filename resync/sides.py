@@ -23,7 +23,7 @@ class Sides:
     row: SourceRow
     #: Sessions that last for the whole run; the first holds the locks.
     target: Connection
-    origin: Connection
+    source_session: Connection
 
     @property
     def endpoint(self) -> Endpoint:

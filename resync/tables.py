@@ -40,7 +40,7 @@ class Choosing:
         with translated(self._source.endpoint, "cannot read the catalogue"):
             tables = [
                 table
-                for table in read_tables(self._sides.origin)
+                for table in read_tables(self._sides.source_session)
                 if not table.is_partitioned
                 and not table.is_unlogged
                 and self._source.selection.matches(table.root_schema, table.root_name)
@@ -50,7 +50,9 @@ class Choosing:
             ]
             closed = {
                 item.key: item
-                for item in read_unreadable_tables(self._sides.origin, self._source.selection)
+                for item in read_unreadable_tables(
+                    self._sides.source_session, self._source.selection
+                )
             }
         self.unreadable = [closed[table.key] for table in tables if table.key in closed]
         tables = [table for table in tables if table.key not in closed]
@@ -64,7 +66,7 @@ class Choosing:
         renamed it too.
         """
         with translated(self._source.endpoint, "cannot read the catalogue"):
-            present = {table.key for table in read_tables(self._sides.origin)}
+            present = {table.key for table in read_tables(self._sides.source_session)}
         marked = read_marked_pending(self._target, self._sides.source_id)
         gone = [
             (schema, table)
@@ -88,9 +90,11 @@ class Choosing:
     def check_columns(self, tables: Collection[SourceTable]) -> None:
         """Refuse copies that have other columns, or columns of other types, than the source."""
         with translated(self._source.endpoint, "cannot read the columns"):
-            columns = {table.key: read_columns(self._sides.origin, table.oid) for table in tables}
-            # By now, behind the locks: a name may have gone to another table.
-            named = {table.key: table.oid for table in read_tables(self._sides.origin)}
+            columns = {
+                table.key: read_columns(self._sides.source_session, table.oid) for table in tables
+            }
+            # By now, with the locks taken: a name may have gone to another table.
+            named = {table.key: table.oid for table in read_tables(self._sides.source_session)}
         oids = read_source_oids(self._target, self._sides.source_id)
         for table in tables:
             expected = oids.get(table.key, table.oid)

@@ -109,7 +109,7 @@ class WholeResync:
             reach("resync.parked")
             self._await_replay()
             await_commits(
-                self._sides.origin,
+                self._sides.source_session,
                 self._sides.source.endpoint,
                 self._options.wait_s,
                 self._options.pause,
@@ -131,7 +131,7 @@ class WholeResync:
         unsent: Mapping[tuple[str, str], Unsent] = {}
         if self._sides.source.plugin == "pgoutput":
             with translated(self._sides.source.endpoint, "cannot read the publications"):
-                unsent = read_publications(self._sides.origin, self._sides.source).unsent(
+                unsent = read_publications(self._sides.source_session, self._sides.source).unsent(
                     self._sides.source.selection
                 )
         source_id = self._sides.source_id
