@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation
-from pgrepl.cli.output import print_line, print_script
+from pgrepl.cli.output import ask_for, print_line, print_script
 from pgrepl.errors import ConfigError, UsageError
 
 __all__ = ["init"]
@@ -54,7 +54,7 @@ def init(
     chosen = _checked("the target's", target or _ask("DSN of the target database"))
     sources = dict(_named(text) for text in source or [])
     if not sources:
-        name = typer.prompt("Name of the first source", default="shop", err=True)
+        name = ask_for("Name of the first source", "shop")
         sources = dict([_named(f"{name}={_ask('DSN of its database')}")])
     text = make_template(chosen, sources)
     if is_printed:
@@ -67,7 +67,7 @@ def init(
 
 def _ask(what: str) -> str:
     example = "host=db.internal dbname=shop user=pgrepl"
-    return str(typer.prompt(f"{what}, such as '{example}'", err=True))
+    return ask_for(f"{what}, such as '{example}'")
 
 
 def _named(text: str) -> tuple[str, str]:
