@@ -14,7 +14,17 @@ from pgrepl.store.copy_work import TableProgress
 __all__ = ["CopyOptions", "CopyReport", "Outcome", "Stage", "Watcher"]
 
 Stage = Literal[
-    "slot", "schema", "data", "keys", "foreign keys", "views", "sequences", "statistics"
+    "slot",
+    "schema",
+    "data",
+    "keys",
+    "foreign keys",
+    "views",
+    "sequences",
+    "statistics",
+    "waiting",
+    "swap",
+    "changes that waited",
 ]
 Outcome = Literal["copied", "resumed", "already copied", "schema made"]
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
-__all__ = ["bars", "lines"]
+__all__ = ["HEIGHT", "WIDTH", "bars", "lines"]
 
-_WIDTH, _HEIGHT = 720, 320
+WIDTH, HEIGHT = 720, 320
 _LEFT, _BOTTOM, _TOP, _RIGHT = 60, 50, 40, 20
 _COLOURS = ("#888888", "#4c78a8", "#f58518", "#54a24b")
 
@@ -19,16 +19,16 @@ def bars(title: str, groups: Mapping[str, Mapping[str, float]], line: float) -> 
     """Draw groups of bars, and a line across at a height."""
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     top = 1.1 * max([line, *(value for group in groups.values() for value in group.values())])
-    room = (_WIDTH - _LEFT - _RIGHT) / max(1, len(groups))
+    room = (WIDTH - _LEFT - _RIGHT) / max(1, len(groups))
     width = 0.8 * room / max(1, len(names))
 
     def y(value: float) -> float:
-        return _HEIGHT - _BOTTOM - value / top * (_HEIGHT - _BOTTOM - _TOP)
+        return HEIGHT - _BOTTOM - value / top * (HEIGHT - _BOTTOM - _TOP)
 
-    parts = [_text(_WIDTH / 2, 20, title, size=15)]
+    parts = [_text(WIDTH / 2, 20, title, size=15)]
     for number, (label, group) in enumerate(groups.items()):
         left = _LEFT + number * room + 0.1 * room
-        parts.append(_text(left + 0.4 * room, _HEIGHT - _BOTTOM + 18, label))
+        parts.append(_text(left + 0.4 * room, HEIGHT - _BOTTOM + 18, label))
         for place, name in enumerate(names):
             if name in group:
                 x, height = left + place * width, y(0) - y(group[name])
@@ -37,7 +37,7 @@ def bars(title: str, groups: Mapping[str, Mapping[str, float]], line: float) -> 
                     f' height="{height:.1f}" fill="{_COLOURS[place % len(_COLOURS)]}"/>'
                 )
                 parts.append(_text(x + width / 2, y(group[name]) - 4, f"{group[name]:.2f}"))
-    parts.append(_stroke([(_LEFT, y(line)), (_WIDTH - _RIGHT, y(line))], "#000000"))
+    parts.append(_stroke([(_LEFT, y(line)), (WIDTH - _RIGHT, y(line))], "#000000"))
     return _svg([*parts, *_legend(names)])
 
 
@@ -49,18 +49,18 @@ def lines(title: str, x_title: str, series: Mapping[str, Sequence[Point]]) -> st
     def place(point: Point) -> Point:
         x, y = (math.log10(max(value, 1e-3)) for value in point)
         return (
-            _LEFT + (x - x_low) / (x_high - x_low) * (_WIDTH - _LEFT - _RIGHT),
-            _HEIGHT - _BOTTOM - (y - y_low) / (y_high - y_low) * (_HEIGHT - _BOTTOM - _TOP),
+            _LEFT + (x - x_low) / (x_high - x_low) * (WIDTH - _LEFT - _RIGHT),
+            HEIGHT - _BOTTOM - (y - y_low) / (y_high - y_low) * (HEIGHT - _BOTTOM - _TOP),
         )
 
-    parts = [_text(_WIDTH / 2, 20, title, size=15), _text(_WIDTH / 2, _HEIGHT - 12, x_title)]
+    parts = [_text(WIDTH / 2, 20, title, size=15), _text(WIDTH / 2, HEIGHT - 12, x_title)]
     for decade in range(x_low, x_high + 1):
         x, y = place((10.0**decade, 10.0**y_low))
         parts.append(_text(x, y + 18, f"{10.0**decade:,g}"))
     for decade in range(y_low, y_high + 1):
         x, y = place((10.0**x_low, 10.0**decade))
         parts.append(_text(x - 28, y + 4, f"{10.0**decade:g} s"))
-        parts.append(_stroke([(x, y), (_WIDTH - _RIGHT, y)], "#dddddd"))
+        parts.append(_stroke([(x, y), (WIDTH - _RIGHT, y)], "#dddddd"))
     for number, line in enumerate(series.values()):
         colour = _COLOURS[number % len(_COLOURS)]
         placed = [place(point) for point in line]
@@ -99,7 +99,8 @@ def _text(x: float, y: float, text: str, *, size: int = 11, anchor: str = "middl
 def _svg(parts: Sequence[str]) -> str:
     body = "\n".join(parts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
+        f' height="{HEIGHT}"'
         f' font-family="sans-serif">\n<rect width="100%" height="100%" fill="#ffffff"/>\n'
         f"{body}\n</svg>\n"
     )

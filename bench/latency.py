@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from statistics import quantiles
 from typing import Any
@@ -16,25 +16,27 @@ from bench.workloads import WORKLOADS
 from tests.support.database import Database
 from tests.support.program import COMMAND, write_config
 
-__all__ = ["measure_latency"]
+__all__ = ["RATES", "measure_latency"]
 
+RATES = (50, 500)
 _PROBE_S = 0.1
 _LOOK_S = 0.005
 _SETTLE_S = 3.0
 
 
-def measure_latency(rig: Rig, rates: Sequence[int], seconds: float) -> list[dict[str, Any]]:
+def measure_latency(
+    rig: Rig, seconds: float, found: list[dict[str, Any]], save: Callable[[], None]
+) -> None:
     """Measure each rate with a native subscription and with each plugin."""
     name = "latency"
     rig.prepare(name, rig.make(WORKLOADS["tpcb"]))
-    found = []
-    for rate in rates:
+    for rate in RATES:
         for who in (NATIVE, *rig.plugins):
             with _running(rig, name, who) as pids:
                 measured = _probe(rig, name, who, pids, rate=rate, seconds=seconds)
                 found.append({"rate": rate, "who": who, **measured})
+            save()
             print(f"  {found[-1]}", flush=True)
-    return found
 
 
 @contextmanager

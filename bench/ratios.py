@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from bench.rig import NATIVE, Rig
-from bench.workloads import WORKLOADS, Workload
+from bench.workloads import Workload
 
-__all__ = ["measure_ratios"]
+__all__ = ["Plan", "measure_ratios"]
 
 _WARM = 400
 
 
+@dataclass(frozen=True)
+class Plan:
+    rounds: int
+    #: None: as many as the workload has by itself.
+    transactions: int | None
+    #: Whether replay alone is measured too.
+    alone: bool
+
+
 def measure_ratios(
-    rig: Rig, names: Sequence[str], *, rounds: int, scale: float, alone: bool
-) -> dict[str, Any]:
-    """Measure workloads; of each round there are walls and CPU seconds of everyone."""
-    return {name: _measure(rig, WORKLOADS[name], rounds, scale, alone=alone) for name in names}
+    rig: Rig, workload: Workload, plan: Plan, found: dict[str, Any], save: Callable[[], None]
+) -> None:
+    """Measure a workload, round by round; of each there are walls and CPU seconds of everyone.
 
-
-def _measure(
-    rig: Rig, workload: Workload, rounds: int, scale: float, *, alone: bool
-) -> dict[str, Any]:
-    name = workload.name
-    count = int(workload.transactions * scale)
+    Rounds that an earlier run has measured stay.
+    """
+    name, count = workload.name, plan.transactions or workload.transactions
     rig.prepare(name, rig.make(workload))
     _catch_up(rig, workload, _WARM, 0)
-    found: dict[str, Any] = {
-        "title": workload.title,
-        "transactions": count,
-        "together": [],
-        "alone": [],
-        "receive_s": {plugin: [] for plugin in rig.plugins},
-        "spool_bytes": {},
-    }
-    for number in range(rounds):
+    found.setdefault("title", workload.title)
+    found["transactions"] = count
+    for kind in ("together", "alone"):
+        found.setdefault(kind, [])
+    found.setdefault("receive_s", {plugin: [] for plugin in rig.plugins})
+    found.setdefault("spool_bytes", {})
+    for number in range(len(found["together"]), plan.rounds):
         found["together"].append(_catch_up(rig, workload, count, number))
-        if alone:
+        if plan.alone:
             found["alone"].append(_work_off(rig, workload, count, number, found))
-        print(f"  {name}, round {number + 1} of {rounds}: {_walls(found)}", flush=True)
-    return found
+        save()
+        print(f"  {name}, round {number + 1} of {plan.rounds}: {_walls(found)}", flush=True)
 
 
 def _catch_up(rig: Rig, workload: Workload, count: int, number: int) -> dict[str, Any]:

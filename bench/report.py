@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from bench.charts import bars, lines
+from bench.pictures import draw_png
 from bench.rig import NATIVE
 
 __all__ = ["write_report"]
@@ -40,28 +40,31 @@ are faster.
 """
 
 
-def write_report(folder: Path, results: Mapping[str, Any]) -> None:
-    """Write JSON, charts and the page."""
-    charts = folder / "benchmarks"
-    charts.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(results, indent=1)
-    (folder / "benchmarks.json").write_text(text + "\n", encoding="utf-8")
-    parts = [_METHOD, _machine(results["machine"])]
+def write_report(
+    folder: Path, results: Mapping[str, Any], draw: Callable[[str, Path], None] = draw_png
+) -> None:
+    """Write the page and its charts."""
+    charts: dict[str, str] = {}
+    parts = [_METHOD, _machine(results["machine"], results.get("measured", {}))]
     if "ratios" in results:
         parts += _ratios(results["ratios"], charts)
     if "latency" in results:
         parts.append(_latency(results["latency"]))
     if "growth" in results:
         parts += _growth(results["growth"], charts)
-    page = "\n".join(parts)
-    (folder / "benchmarks.md").write_text(page, encoding="utf-8")
+    place = folder / "benchmarks"
+    place.mkdir(parents=True, exist_ok=True)
+    (folder / "benchmarks.md").write_text("\n".join(parts), encoding="utf-8")
+    for name, chart in charts.items():
+        draw(chart, place / f"{name}.png")
 
 
-def _machine(machine: Mapping[str, Any]) -> str:
-    return "## Machine\n\n" + "".join(f"- {key}: {value}\n" for key, value in machine.items())
+def _machine(machine: Mapping[str, Any], measured: Mapping[str, str]) -> str:
+    said = {**machine, **{f"measured, {name}": when for name, when in measured.items()}}
+    return "## Machine\n\n" + "".join(f"- {key}: {value}\n" for key, value in said.items())
 
 
-def _ratios(ratios: Mapping[str, Any], charts: Path) -> list[str]:
+def _ratios(ratios: Mapping[str, Any], charts: dict[str, str]) -> list[str]:
     found: dict[str, dict[str, float]] = {}
     for name, workload in ratios.items():
         found[name] = {}
@@ -74,7 +77,7 @@ def _ratios(ratios: Mapping[str, Any], charts: Path) -> list[str]:
         [ratios[name]["title"], *(_with_goal(name, key, row.get(key)) for key in columns)]
         for name, row in found.items()
     ]
-    chart = bars(
+    charts["ratios"] = bars(
         "Times a native subscription, receive and replay together",
         {
             ratios[name]["title"]: {
@@ -86,7 +89,6 @@ def _ratios(ratios: Mapping[str, Any], charts: Path) -> list[str]:
         },
         1.0,
     )
-    (charts / "ratios.svg").write_text(chart, encoding="utf-8")
     behind = [
         f"{ratios[name]['title']} ({key}: {value})"
         for name, row in found.items()
@@ -97,7 +99,7 @@ def _ratios(ratios: Mapping[str, Any], charts: Path) -> list[str]:
         "## Ratios to a native subscription\n",
         "In brackets the goal.\n",
         _table(["workload", *columns], rows),
-        "![Ratios](benchmarks/ratios.svg)\n",
+        "![Ratios](benchmarks/ratios.png)\n",
         f"We lose at: {', '.join(behind) or 'none of these'}.\n",
         "### Seconds, CPU seconds and bytes\n",
         "Medians. Of a native subscription all CPU time is in the two servers.\n",
@@ -161,7 +163,7 @@ def _latency(found: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _growth(growth: Mapping[str, Any], charts: Path) -> list[str]:
+def _growth(growth: Mapping[str, Any], charts: dict[str, str]) -> list[str]:
     titles = {
         "backlog": "changes in the backlog, ten to a transaction",
         "tables": "tables, 10,000 changes or one for each",
@@ -175,8 +177,7 @@ def _growth(growth: Mapping[str, Any], charts: Path) -> list[str]:
             for plugin in plugins
             for what in ("receive", "replay")
         }
-        chart = lines(f"Seconds by {titles[name]}", titles[name], series)
-        (charts / f"{name}.svg").write_text(chart, encoding="utf-8")
+        charts[name] = lines(f"Seconds by {titles[name]}", titles[name], series)
         rows = [
             [
                 f"{point['size']:,}",
@@ -189,7 +190,7 @@ def _growth(growth: Mapping[str, Any], charts: Path) -> list[str]:
             for point in points
         ]
         header = [name, "changes", *(f"{plugin}: receive + replay, s" for plugin in plugins)]
-        parts += [_table(header, rows), f"![Growth by {name}](benchmarks/{name}.svg)\n"]
+        parts += [_table(header, rows), f"![Growth by {name}](benchmarks/{name}.png)\n"]
     return parts
 
 

@@ -1,19 +1,22 @@
 """Measure pgrepl beside a native subscription, and write docs/benchmarks.md, its JSON and charts.
 
-    PYTHONPATH=. python bench/run.py [--parts ratios,latency,growth] [--workloads tpcb,insert,…]
-        [--plugins wal2json,pgoutput] [--rounds 3] [--scale 1.0] [--no-alone] [--out docs]
+    PYTHONPATH=. python bench/run.py [--only tpcb,insert,hot,wide,many,latency,backlog,…]
+        [--resume] [--minutes 14] [--plugins wal2json,pgoutput] [--rounds 3]
+        [--transactions 100000] [--no-alone] [--out docs]
 
-A part that is not measured stays in the JSON as an earlier run left it.
+What is not measured stays in the JSON as an earlier run left it, and each result is written as soon
+as it is there: a run that is broken off, or has no time left, is finished by one with ``--resume``.
+With ``--only ""`` nothing is measured, and the page is written anew from the JSON.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import platform
 import tempfile
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,8 +26,10 @@ import pytest
 
 from bench.growth import measure_growth
 from bench.latency import measure_latency
-from bench.ratios import measure_ratios
+from bench.pictures import find_chromium
+from bench.ratios import Plan, measure_ratios
 from bench.report import write_report
+from bench.results import ITEMS, LATENCY, forget, is_complete, load_results, save_results
 from bench.rig import Rig
 from bench.workloads import WORKLOADS
 from pgrepl.config.model import ReplayConfig, SparkConfig
@@ -35,13 +40,17 @@ from pgrepl.throwaway import find_binaries
 from tests.support.quick_java import start_java_quickly
 from tests.support.versions import tested_versions
 
-RATES = (50, 500)
-
 
 def main() -> None:
     """Measure what is asked for."""
     arguments = _parse()
     logging.getLogger("pgrepl").setLevel(logging.ERROR)
+    results = load_results(arguments.out)
+    # Known before anything is measured.
+    find_chromium()
+    if not arguments.only:
+        write_report(arguments.out, results)
+        return
     # As on a machine where replay has run before.
     cache = Path("build/bench").absolute()
     cache.mkdir(parents=True, exist_ok=True)
@@ -55,20 +64,22 @@ def main() -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(SessionInBackground, "stop", lambda _: None)
             patch.setattr(ShardJobs, "stop", lambda _: None)
-            _measure(arguments)
+            _measure(arguments, results)
     finally:
         start.end()
+    write_report(arguments.out, results)
 
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--parts", default="ratios,latency,growth")
-    parser.add_argument("--workloads", default=",".join(WORKLOADS))
+    parser.add_argument("--only", default=",".join(ITEMS), help="what is measured, in this order")
+    parser.add_argument("--resume", action="store_true", help="only what the JSON has not")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin nothing after so many")
     parser.add_argument("--plugins", default="wal2json,pgoutput")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the number of transactions")
+    parser.add_argument("--transactions", type=int, help="instead of 100,000 or 50,000")
     parser.add_argument("--no-alone", action="store_true", help="do not measure replay alone")
     parser.add_argument("--seconds", type=float, default=20, help="of each measure of latency")
     parser.add_argument("--shards", type=int, default=4)
@@ -78,36 +89,53 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measure(arguments: argparse.Namespace) -> None:
-    kept = arguments.out / "benchmarks.json"
-    results = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-    for part in arguments.parts.split(","):
-        print(part, flush=True)
-        results[part] = _run(part, arguments)
+def _measure(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
+    end = time.monotonic() + arguments.minutes * 60
+    for name in filter(None, arguments.only.split(",")):
+        if arguments.resume and is_complete(results, name, arguments.rounds):
+            continue
+        if time.monotonic() > end:
+            print(f"{name}: no time left; go on with --resume", flush=True)
+            continue
+        print(name, flush=True)
+        if not arguments.resume:
+            forget(results, name)
         results["machine"] = _machine(arguments)
-        write_report(arguments.out, results)
+        results.setdefault("measured", {})[name] = _conditions(arguments)
+        _run(name, arguments, results)
 
 
-def _run(part: str, arguments: argparse.Namespace) -> Any:  # noqa: ANN401  what JSON can hold
+def _run(name: str, arguments: argparse.Namespace, results: dict[str, Any]) -> None:
     replay = ReplayConfig(shards=arguments.shards)
     plugins = arguments.plugins.split(",")
+
+    def save() -> None:
+        save_results(arguments.out, results)
+
     with (
         tempfile.TemporaryDirectory() as folder,
         Rig(find_binaries(arguments.bindir), Path(folder), replay, plugins) as rig,
     ):
         # The server's user reads pgbench's scripts there.
         Path(folder).chmod(0o755)
-        if part == "ratios":
-            return measure_ratios(
-                rig,
-                arguments.workloads.split(","),
-                rounds=arguments.rounds,
-                scale=arguments.scale,
-                alone=not arguments.no_alone,
-            )
-        if part == "latency":
-            return measure_latency(rig, RATES, arguments.seconds)
-        return measure_growth(rig, most=arguments.most)
+        if name in WORKLOADS:
+            plan = Plan(arguments.rounds, arguments.transactions, not arguments.no_alone)
+            found = results.setdefault("ratios", {}).setdefault(name, {})
+            measure_ratios(rig, WORKLOADS[name], plan, found, save)
+        elif name == LATENCY:
+            results[LATENCY] = []
+            measure_latency(rig, arguments.seconds, results[LATENCY], save)
+        else:
+            points: list[dict[str, Any]] = []
+            results.setdefault("growth", {})[name] = points
+            measure_growth(rig, name, arguments.most, points, save)
+
+
+def _conditions(arguments: argparse.Namespace) -> str:
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M}, load {os.getloadavg()[0]:.1f} before,"
+        f" {arguments.shards} shards"
+    )
 
 
 def _machine(arguments: argparse.Namespace) -> Mapping[str, str]:
@@ -123,10 +151,7 @@ def _machine(arguments: argparse.Namespace) -> Mapping[str, str]:
     return {
         "processors": f"{os.cpu_count()} of {model}",
         "memory": f"{memory:.0f} GiB",
-        "load average while it ran": f"{os.getloadavg()[2]:.1f} (15 minutes)",
         "versions": tested_versions(find_binaries(arguments.bindir)),
-        "measured": f"{datetime.now(UTC):%Y-%m-%d}, {arguments.rounds} rounds,"
-        f" {arguments.scale:g} times the transactions, {arguments.shards} shards",
     }
 
 

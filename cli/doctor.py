@@ -62,8 +62,12 @@ def doctor(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
     spark: Annotated[
-        bool, typer.Option("--spark/--no-spark", help="Run a small Spark job to try Spark.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--spark/--no-spark",
+            help="Run a small Spark job to try Spark; by default on a cluster only.",
+        ),
+    ] = None,
 ) -> None:
     """Check everything that would later fail or silently lose data.
 

@@ -18,6 +18,7 @@ from pgrepl.cli import (
     demo,
     doctor,
     drop,
+    init,
     monitor,
     parked,
     pause,
@@ -73,6 +74,12 @@ def _group(name: str, purpose: str) -> typer.Typer:
 
 
 register(app, demo.demo, example="pgrepl demo")
+register(
+    app,
+    init.init,
+    example="pgrepl init --target 'host=warehouse.internal dbname=warehouse user=pgrepl'"
+    " --source 'shop=host=shop.internal dbname=shop user=pgrepl'",
+)
 register(app, doctor.doctor, example="pgrepl doctor shop --sql | psql -U postgres -d postgres")
 register(app, basebackup.basebackup, example="pgrepl basebackup shop --jobs 4")
 register(app, receive.receive, example="pgrepl receive shop")

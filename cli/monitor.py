@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.reload import watch_config
 from pgrepl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pgrepl.config.model import Config, SourceConfig
+    from pgrepl.config.model import Config
     from pgrepl.monitor import Watcher
     from pgrepl.monitor.address import Address
     from pgrepl.monitor.web import Server
@@ -68,8 +69,16 @@ def monitor(
     is_over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: is_over.set())
-    with serving(config, listen, token_file, is_recording=True, option="--listen", is_open=is_open):
-        is_over.wait()
+    with serving(
+        config, listen, token_file, is_recording=True, option="--listen", is_open=is_open
+    ) as watcher:
+
+        def follow(found: Config) -> None:
+            if watcher is not None:
+                watcher.reload(found)
+
+        with watch_config(invocation, config, follow):
+            is_over.wait()
 
 
 @contextmanager
@@ -78,14 +87,14 @@ def serving(
     listen: str | None,
     token_file: Path | None,
     *,
-    sources: Sequence[SourceConfig] | None = None,
+    sources: Sequence[str] | None = None,
     is_recording: bool = False,
     option: str = "--monitor",
     is_open: bool = False,
-) -> Iterator[None]:
+) -> Iterator[Watcher | None]:
     """Watch meanwhile; serve, where there is an address to listen on, and write the history."""
     if listen is None and not is_recording:
-        yield
+        yield None
         return
     from pgrepl.monitor import INTERVAL_S, LOOK_S, Recorder, Watcher
     from pgrepl.monitor.address import Address, read_token
@@ -93,7 +102,7 @@ def serving(
     with ExitStack() as stack:
         watcher = Watcher(config, sources, interval_s=LOOK_S if listen is None else INTERVAL_S)
         if is_recording:
-            watcher.after_look = Recorder(config.target.endpoint)
+            watcher.recorder = Recorder()
         if listen is not None:
             token = read_token(os.environ, token_file)
             address = Address.parse(listen, token=token, is_open=is_open, option=option)
@@ -102,7 +111,7 @@ def serving(
             stack.callback(server.stop)
         watcher.start()
         stack.callback(watcher.stop)
-        yield
+        yield watcher
 
 
 def _open_server(watcher: Watcher, address: Address) -> Server:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ask",
+    "ask_for",
     "is_terminal",
     "make_console",
     "print_columns",
@@ -51,6 +52,11 @@ def print_columns(texts: Iterable[str]) -> None:
 def ask(question: str) -> None:
     """Go on only when a person says yes."""
     typer.confirm(printable(question), abort=True, err=True)
+
+
+def ask_for(what: str, default: str | None = None) -> str:
+    """Return what a person types."""
+    return str(typer.prompt(printable(what), default=default, err=True))
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401  anything that JSON can hold

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,9 +20,12 @@ from pgrepl.terminal import command
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
     from pgrepl.lsn import Lsn
+    from pgrepl.monitor import Watcher
     from pgrepl.receiver import Receiver, Result
 
 __all__ = ["receive"]
+
+logger = logging.getLogger("pgrepl.cli")
 
 #: SIGTERM ends the program within a second.
 _STOP_S = 0.9
@@ -70,8 +75,14 @@ def receive(
     receiver = Receiver(config, config.source(source), notifier=Notifier(os.environ))
     _stop_on_signals(receiver)
     until = _parse_lsn(until_lsn)
+    is_service = not once and until is None
     try:
-        with serving(config, monitor, token_file, sources=[config.source(source)]):
+        with (
+            serving(config, monitor, token_file, sources=[source]) as watcher,
+            _reloading(invocation, config, receiver, source, watcher)
+            if is_service
+            else nullcontext(),
+        ):
             result = receiver.run(once=once, until=until)
     finally:
         # What is over cannot take too long: the alarm would kill the program on its way out.
@@ -85,6 +96,34 @@ def receive(
             f" {result.change_count} changes, {result.segment_count} segments"
         )
     _report_resyncs(source, result)
+
+
+def _reloading(
+    invocation: Invocation,
+    config: Config,
+    receiver: Receiver,
+    name: str,
+    watcher: Watcher | None,
+) -> AbstractContextManager[None]:
+    """Follow changes of the configuration that are about this source or the target."""
+    from pgrepl.cli.reload import watch_config
+
+    current = (config.target, config.source(name))
+
+    def take(found: Config) -> None:
+        nonlocal current
+        chosen = found.sources.get(name)
+        if chosen is None:
+            logger.warning(
+                "%s has no source %s any more: going on with what it was", found.path, name
+            )
+        elif (found.target, chosen) != current:
+            current = (found.target, chosen)
+            receiver.reload(found, chosen)
+            if watcher is not None:
+                watcher.reload(found)
+
+    return watch_config(invocation, config, take)
 
 
 def _change_plugin(config: Config, name: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,9 +18,12 @@ from pgrepl.errors import DdlError, UsageError
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
     from pgrepl.lsn import Lsn
+    from pgrepl.monitor import Watcher
     from pgrepl.replayer import Replayer, SourceResult
 
 __all__ = ["replay"]
+
+logger = logging.getLogger("pgrepl.cli")
 
 
 def replay(
@@ -46,18 +51,16 @@ def replay(
     replayer runs on the target, and 50 when --once or --until-lsn is done but tables are parked, or
     wait to be copied again.
     """
-    from pgrepl.ddl_capture import Applier
-    from pgrepl.housekeeping import Housekeeper
-    from pgrepl.replayer import Replayer
-    from pgrepl.resync import Resyncer
-
     config = invocation.load_config()
     until = _parse_positions(config, until_lsn or [])
-    resync = Resyncer(config) if config.ddl.resync else None
-    replayer = Replayer(config, Applier(config), upkeep=Housekeeper(config), resync=resync)
-    _stop_on_signals(replayer)
-    with serving(config, monitor, token_file, is_recording=not (once or until)):
-        results = replayer.run(once=once, until=until)
+    is_service = not (once or until)
+    with serving(config, monitor, token_file, is_recording=is_service) as watcher:
+        if is_service:
+            results = _serve(invocation, config, watcher)
+        else:
+            replayer = _make_replayer(config)
+            _stop_on_signals(replayer, threading.Event())
+            results = replayer.run(once=once, until=until)
     if json_output:
         print_json([_as_json(result) for result in results])
     else:
@@ -67,6 +70,44 @@ def replay(
                 f" {result.change_count} changes in {result.batch_count} batches"
             )
     _report(results, is_done=once or bool(until))
+
+
+def _make_replayer(config: Config) -> Replayer:
+    from pgrepl.ddl_capture import Applier
+    from pgrepl.housekeeping import Housekeeper
+    from pgrepl.replayer import Replayer
+    from pgrepl.resync import Resyncer
+
+    resync = Resyncer(config) if config.ddl.resync else None
+    return Replayer(config, Applier(config), upkeep=Housekeeper(config), resync=resync)
+
+
+def _serve(invocation: Invocation, config: Config, watcher: Watcher | None) -> list[SourceResult]:
+    """Replay until stopped; after the configuration has changed, by another replayer."""
+    from pgrepl.cli.reload import watch_config
+
+    following: list[Config] = []
+    is_stopped = threading.Event()
+    while True:
+        replayer = _make_replayer(config)
+        _stop_on_signals(replayer, is_stopped)
+        if is_stopped.is_set():
+            # It was asked to between two replayers.
+            replayer.stop()
+
+        def take(found: Config, replayer: Replayer = replayer) -> None:
+            following.append(found)
+            replayer.stop()
+
+        with watch_config(invocation, config, take):
+            results = replayer.run()
+        if is_stopped.is_set() or not following:
+            return results
+        config = following[-1]
+        following.clear()
+        if watcher is not None:
+            watcher.reload(config)
+        logger.info("going on with the changed configuration")
 
 
 def _parse_positions(config: Config, given: Sequence[str]) -> dict[str, Lsn]:
@@ -84,10 +125,11 @@ def _parse_positions(config: Config, given: Sequence[str]) -> dict[str, Lsn]:
     return positions
 
 
-def _stop_on_signals(replayer: Replayer) -> None:
+def _stop_on_signals(replayer: Replayer, is_stopped: threading.Event) -> None:
     """End after the batch in hand; asked again, at once: what is not committed is done again."""
 
     def stop(*_: object) -> None:
+        is_stopped.set()
         replayer.stop()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.default_int_handler)

@@ -52,7 +52,8 @@ def resync(
     from pgrepl.replayer.session import open_session
     from pgrepl.replayer.settings import ReplaySettings
     from pgrepl.resync.release import apply_waiting
-    from pgrepl.resync.run import ResyncOptions, resync_tables
+    from pgrepl.resync.report import ResyncOptions
+    from pgrepl.resync.run import resync_tables
     from pgrepl.store.copy_work import TableProgress
 
     config = invocation.load_config()

@@ -33,6 +33,7 @@ from pgrepl.errors import PgreplError
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.tables import Publications, read_publications
+from pgrepl.spark.session import local_cores
 
 __all__ = ["examine"]
 
@@ -67,10 +68,19 @@ class _Visit(Generic[F]):
 
 
 def examine(
-    config: Config, sources: Sequence[SourceConfig], environment: Mapping[str, str], *, spark: bool
+    config: Config,
+    sources: Sequence[SourceConfig],
+    environment: Mapping[str, str],
+    *,
+    spark: bool | None,
 ) -> list[Examination]:
-    """Run every check. A server that does not answer is a finding, not an error."""
+    """Run every check. A server that does not answer is a finding, not an error.
+
+    ``spark``: whether a job is run; None: where there is more to it than Java, on a cluster.
+    """
     java = machine.check_java(environment)
+    is_left_out = spark is None and local_cores(config.spark.master) is not None
+    spark = not is_left_out if spark is None else spark
     probe = machine.SparkProbe(config.spark) if spark and java.status is Status.OK else None
     try:
         examinations, seen_from_here = _examine_databases(config, sources)
@@ -79,6 +89,9 @@ def examine(
             here.append(probe.finding())
         elif spark:
             here.append(Finding.skipped("spark", "cannot be tried without Java"))
+        elif is_left_out:
+            master = config.spark.shown_master
+            here.append(Finding.skipped("spark", f"not started on {master}; --spark tries it"))
         settings = probe.settings if probe is not None else None
         here += check_closed(config.spark, settings, is_tried=spark)
     except BaseException:

@@ -28,13 +28,12 @@ _FRESH_S = 5.0
 class Past:
     """Reads the history on the target, by one request at a time."""
 
-    def __init__(self, target: Endpoint) -> None:
+    def __init__(self) -> None:
         """Begin without any."""
-        self._target = target
         self._lock = threading.Lock()
         self._read: dict[str, tuple[float, str]] = {}
 
-    def as_json(self, since: str) -> str:
+    def as_json(self, target: Endpoint, since: str) -> str:
         """Return how all sources fared.
 
         Raises
@@ -50,6 +49,6 @@ class Past:
         with self._lock:
             read_at, text = self._read.get(since, (float("-inf"), ""))
             if time.monotonic() - read_at > _FRESH_S:
-                text = json_text(history_as_json(read_past(self._target, RANGES[since])))
+                text = json_text(history_as_json(read_past(target, RANGES[since])))
                 self._read[since] = (time.monotonic(), text)
             return text

@@ -9,6 +9,7 @@ from contextlib import suppress
 import psycopg
 
 from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import Config
 from pgrepl.errors import PgreplError
 from pgrepl.postgres.advisory_locks import try_lock
 from pgrepl.postgres.connect import Connection, connect
@@ -33,26 +34,30 @@ _THIN_OUT_S = 300.0
 
 
 class Recorder:
-    """Called with every status that was read; use it from one thread."""
+    """Takes every status that was read; use it from one thread."""
 
-    def __init__(self, target: Endpoint) -> None:
+    def __init__(self) -> None:
         """Prepare; nothing is connected yet."""
-        self._target = target
+        self._target: Endpoint | None = None
         self._connection: Connection | None = None
         self._next_at = 0.0
         self._thin_out_at = 0.0
         self._complaint: str | None = None
 
-    def __call__(self, status: Status) -> None:
+    def take(self, status: Status, config: Config) -> None:
         """Write down a status, if it is time; it never fails who calls."""
         now = time.monotonic()
         if now < self._next_at:
             return
+        target = config.target.endpoint
+        if target != self._target:
+            self.close()
+            self._target = target
         # A little early: looks do not come to the second.
         self._next_at = now + LOOK_S * 0.9
         try:
-            with translated(self._target, "cannot write the history"):
-                connection = self._open()
+            with translated(target, "cannot write the history"):
+                connection = self._open(target)
                 if connection is None:
                     self._next_at = now + _AGAIN_S
                     return
@@ -71,11 +76,11 @@ class Recorder:
                 self._connection.close()
             self._connection = None
 
-    def _open(self) -> Connection | None:
+    def _open(self, target: Endpoint) -> Connection | None:
         """Return the session that holds the lock; None when there is nothing to write into."""
         if self._connection is not None:
             return self._connection
-        connection = connect(self._target, "history", patience_s=_PATIENCE_S)
+        connection = connect(target, "history", patience_s=_PATIENCE_S)
         if has_migrations(connection, HISTORY_VERSION) and try_lock(connection, _LOCK):
             self._connection = connection
             return connection

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from pgrepl.config.model import Config, SourceConfig
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import Config
 from pgrepl.errors import PgreplError
+from pgrepl.monitor.recorder import Recorder
 from pgrepl.monitor.snapshot import Snapshot, Trouble
-from pgrepl.status import Status, read_status
+from pgrepl.status import read_status
 from pgrepl.status.looks import Looks
 
 __all__ = ["INTERVAL_S", "Watcher"]
@@ -34,23 +36,30 @@ class Watcher:
     def __init__(
         self,
         config: Config,
-        sources: Sequence[SourceConfig] | None = None,
+        names: Sequence[str] | None = None,
         *,
         interval_s: float = INTERVAL_S,
     ) -> None:
         """Prepare to look at some sources, or at all, those included that only the target knows."""
         self.interval_s = interval_s
-        self.target = config.target.endpoint
         self.snapshot = Snapshot()
         self._config = config
-        self._sources = list(config.sources.values()) if sources is None else list(sources)
-        self._is_all = sources is None
-        #: Called in the thread, with every status that was read.
-        self.after_look: Callable[[Status], None] = lambda _: None
+        self._names = names
+        #: Who writes down what was read, and tells of it.
+        self.recorder: Recorder | None = None
         self._looks = Looks()
         self._began_at = time.monotonic()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgrepl-watcher", daemon=True)
+
+    @property
+    def target(self) -> Endpoint:
+        """The target of the configuration."""
+        return self._config.target.endpoint
+
+    def reload(self, config: Config) -> None:
+        """Go on with another configuration, from the next look on."""
+        self._config = config
 
     def start(self) -> None:
         """Begin to look, in a thread that does not keep the program from ending."""
@@ -68,13 +77,13 @@ class Watcher:
     def look(self) -> None:
         """Look once."""
         self._began_at = began_at = time.monotonic()
-        before = self.snapshot
+        before, config, names = self.snapshot, self._config, self._names
+        sources = [
+            source for name, source in config.sources.items() if names is None or name in names
+        ]
         try:
             status = read_status(
-                self._config,
-                self._sources,
-                others="all" if self._is_all else (),
-                looks=self._looks,
+                config, sources, others="all" if names is None else (), looks=self._looks
             )
         except PgreplError as exc:
             trouble = Trouble.of(exc, before.trouble)
@@ -90,7 +99,8 @@ class Watcher:
                 if source.source is not None
             }
             found = Snapshot(status=status, last_seen={**before.last_seen, **seen})
-            self.after_look(status)
+            if self.recorder is not None:
+                self.recorder.take(status, config)
         seconds = time.monotonic() - began_at
         self.snapshot = replace(found, number=before.number + 1, seconds=seconds)
 

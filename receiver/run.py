@@ -73,6 +73,8 @@ class Receiver:
             source, Surroundings(self._settings, self._wakeup, self._notifier)
         )
         self._stopping = threading.Event()
+        #: What to go on with, once the session at hand has ended.
+        self._next: tuple[Config, SourceConfig] | None = None
         self._flushed: Position = Lsn(0)
         self._transaction_count = 0
         self._change_count = 0
@@ -86,6 +88,11 @@ class Receiver:
     def stop(self) -> None:
         """Ask to end within a second, at the boundary of a transaction."""
         self._stopping.set()
+        self._wakeup.stop()
+
+    def reload(self, config: Config, source: SourceConfig) -> None:
+        """Go on with another configuration, from the next boundary of a transaction on."""
+        self._next = (config, source)
         self._wakeup.stop()
 
     def run(self, *, once: bool = False, until: Position | None = None) -> Result:
@@ -105,7 +112,10 @@ class Receiver:
             if once:
                 marked = self._persist(self._reader.mark_end, is_patient=False)
                 stop = marked if until is None else min(marked or until, until)
-            self._persist(partial(self._receive, stop), is_patient=stop is None)
+            while True:
+                self._persist(partial(self._receive, stop), is_patient=stop is None)
+                if not self._take_next():
+                    break
         finally:
             gc.enable()
             self._notifier.stopping()
@@ -118,6 +128,28 @@ class Receiver:
             self._resync_tables,
         )
 
+    @property
+    def _is_interrupted(self) -> bool:
+        """Whether the session at hand is to be the last one of this configuration."""
+        return self._stopping.is_set() or self._next is not None
+
+    def _take_next(self) -> bool:
+        """Take up the configuration that came meanwhile; False when there is none, or no time."""
+        following = self._next
+        if following is None:
+            return False
+        self._wakeup.is_stopping = False
+        # From now on a stop is heard by the sessions to come; one that came before, here.
+        if self._stopping.is_set():
+            return False
+        self._next = None
+        self._config, self._source = following
+        self._reader = make_source(
+            self._source, Surroundings(self._settings, self._wakeup, self._notifier)
+        )
+        logger.info("going on with the changed configuration")
+        return True
+
     def _persist(
         self, attempt: Callable[[], Position | None], *, is_patient: bool
     ) -> Position | None:
@@ -125,7 +157,7 @@ class Receiver:
         settings = self._settings
         backoff = Backoff(settings.backoff_s, settings.backoff_limit_s)
         began_at = time.monotonic()
-        while not self._stopping.is_set():
+        while not self._is_interrupted:
             self._has_streamed = False
             try:
                 return attempt()
@@ -178,7 +210,7 @@ class Receiver:
 
     def _pause(self, duration_s: float) -> None:
         until = time.monotonic() + duration_s
-        while not self._stopping.is_set() and (left_s := until - time.monotonic()) > 0:
+        while not self._is_interrupted and (left_s := until - time.monotonic()) > 0:
             self._notifier.alive()
             self._stopping.wait(min(left_s, 1))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.spool import CHANNEL, MORE
+from pgrepl.replayer.pacing import Arrivals, Pause
+from pgrepl.store.spool import CHANNEL
 
 __all__ = ["Listener"]
 
@@ -24,32 +24,41 @@ class Listener:
 
     def __init__(self, target: Endpoint) -> None:
         """Begin to listen."""
-        self._target = target
+        self._arrivals = Arrivals()
         self._connection = connect(target, "replay")
         with translated(target, "cannot listen"):
             self._connection.execute(SQL("listen {}").format(Identifier(CHANNEL)))
 
     def clear(self) -> None:
-        """Forget what was heard: whoever asks now sees what it was about."""
-        for _ in self._connection.notifies(timeout=0):
-            pass
+        """Forget that something was heard: whoever asks now sees what it was about."""
+        self._hear(0)
 
-    def wait(self, seconds: float, is_stopping: threading.Event) -> None:
-        """Wait until there is something, but no longer than so."""
-        self._wait(seconds, is_stopping, lambda _: True)
+    def wait(self, seconds: float, gather_s: float, is_stopping: threading.Event) -> None:
+        """Wait until there is something, but no longer than so.
 
-    def wait_for_rest(self, seconds: float, is_stopping: threading.Event) -> None:
-        """Wait until a receiver has no more at hand, but no longer than so."""
-        self._wait(seconds, is_stopping, lambda news: not news.endswith(MORE))
-
-    def _wait(
-        self, seconds: float, is_stopping: threading.Event, is_enough: Callable[[str], bool]
-    ) -> None:
+        While a receiver has more at hand, wait for that too, but no longer than ``gather_s``.
+        """
         end = time.monotonic() + seconds
         while not is_stopping.is_set() and (left := end - time.monotonic()) > 0:
-            heard = self._connection.notifies(timeout=min(left, _STOP_S), stop_after=1)
-            if any(is_enough(notify.payload) for notify in heard):
+            if self._hear(min(left, _STOP_S)):
+                self.pause(time.monotonic(), Pause(0, gather_s), is_stopping)
                 return
+
+    def pause(self, begin: float, pause: Pause, is_stopping: threading.Event) -> None:
+        """Wait until a pause that began at a time is over."""
+        while not is_stopping.is_set():
+            left = pause.left(time.monotonic() - begin, has_more=self._arrivals.has_more)
+            if left <= 0:
+                return
+            self._hear(min(left, _STOP_S))
+
+    def _hear(self, seconds: float) -> bool:
+        """Take what was said, waiting for it no longer than so; say whether that was anything."""
+        is_any = False
+        for notify in self._connection.notifies(timeout=seconds, stop_after=1 if seconds else None):
+            self._arrivals.hear(notify.payload)
+            is_any = True
+        return is_any
 
     def close(self) -> None:
         """End the session."""

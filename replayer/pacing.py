@@ -2,17 +2,61 @@
 
 A batch costs about the same however little is in it, so under load many changes are applied
 together. Changes that are old already, because replication catches up, gain nothing by being
-applied at once: the older they are, the more of them are waited for.
+applied at once: the older they are, the more of them are waited for, but no longer than until the
+receiver has brought the last of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.store.spool import MORE
 
-__all__ = ["seconds_apart"]
+__all__ = ["Arrivals", "Pause", "seconds_apart"]
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """What the receivers said last."""
+
+    _with_more: set[str] = field(default_factory=set)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether one of them has more at hand than it has written."""
+        return bool(self._with_more)
+
+    def hear(self, news: str) -> None:
+        """Take a notification."""
+        name = news.removesuffix(MORE)
+        if name == news:
+            self._with_more.discard(name)
+        else:
+            self._with_more.add(name)
+
+
+@dataclass(slots=True)
+class Pause:
+    """A pause of at least and at most so many seconds.
+
+    It takes the longer time only while a receiver has more at hand. When that one has brought the
+    last, all there was to wait for is there, and the pause is over.
+    """
+
+    least_s: float
+    most_s: float
+    _was_more: bool = False
+
+    def left(self, elapsed_s: float, *, has_more: bool) -> float:
+        """Return for how long it goes on if nothing is heard; 0 or less: it is over."""
+        is_catching_up = self.most_s > self.least_s
+        if is_catching_up and self._was_more and not has_more:
+            return 0.0
+        self._was_more = has_more
+        return (self.most_s if has_more else self.least_s) - elapsed_s
 
 
 def seconds_apart(

@@ -21,7 +21,7 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.batch_commit import drop_staging, merge_batch, staging_prefix
 from pgrepl.replayer.listener import Listener
-from pgrepl.replayer.pacing import seconds_apart
+from pgrepl.replayer.pacing import Pause, seconds_apart
 from pgrepl.replayer.result import SourceResult, make_result
 from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import lend_session, open_session
@@ -179,16 +179,16 @@ class Replayer:
                 if is_over or not any(_passes(work.error) for work in failed):
                     return
             waits = [work.seconds_to_wait() for work in failed]
-            listener.wait(min([*waits, self._settings.idle_s]), self._is_stopping)
+            wait_s = min([*waits, self._settings.idle_s])
+            listener.wait(wait_s, self._settings.pace_s, self._is_stopping)
 
     def _pause(self, listener: Listener, begin: float, applied: Sequence[Work]) -> None:
         """Wait until the next batch is worth its price."""
         if any(work.has_more for work in applied):
             return
         newest = [work.batch.last_commit_at for work in applied]
-        least_s, most_s = seconds_apart(newest, datetime.now(UTC), self._settings)
-        self._is_stopping.wait(begin + least_s - time.monotonic())
-        listener.wait_for_rest(begin + most_s - time.monotonic(), self._is_stopping)
+        pause = Pause(*seconds_apart(newest, datetime.now(UTC), self._settings))
+        listener.pause(begin, pause, self._is_stopping)
 
     def _look_for_resyncs(self, control: Connection, works: Iterable[SourceWork]) -> None:
         if self._resync is not None:

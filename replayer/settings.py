@@ -34,7 +34,7 @@ class ReplaySettings:
     lock_timeout_s: float = 10.0
     attempts: int = 3
     #: Batches begin so far apart: a change that comes alone is applied at once, many together.
-    pace_s: float = 0.3
+    pace_s: float = 0.25
     #: While a receiver catches up they begin up to so far apart.
     hold_s: float = 2.0
     #: With nothing to do, the daemon looks so often whether a notification was missed.

@@ -2,7 +2,8 @@
 
 from pgrepl.resync.automatic import Resyncer
 from pgrepl.resync.release import TableCopies, apply_waiting
-from pgrepl.resync.run import ResyncOptions, ResyncReport, resync_tables
+from pgrepl.resync.report import ResyncOptions, ResyncReport
+from pgrepl.resync.run import resync_tables
 
 __all__ = [
     "ResyncOptions",

@@ -12,14 +12,21 @@ from pgrepl.catalog.unreadable import unreadable_error
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
 from pgrepl.ddl_capture import Applier
 from pgrepl.errors import PgreplError
-from pgrepl.postgres.advisory_locks import copy_lock, take_lock
+from pgrepl.postgres.advisory_locks import (
+    copy_lock,
+    resync_lock,
+    share_session_lock,
+    take_lock,
+)
 from pgrepl.replayer.parked_tables import find_parked
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.work_off import retry_table
-from pgrepl.resync.run import ResyncOptions, resync_tables
+from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.run import resync_tables
 from pgrepl.store.copy_work import TableProgress
 from pgrepl.store.resync_queue import clear_due, read_due
+from pgrepl.store.resyncs import remove_resync_of
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
@@ -30,7 +37,6 @@ __all__ = ["TableCopies", "apply_waiting"]
 #: Replay goes on beside it, and so do the source and the readers of the target.
 _JOBS = 2
 _WAIT_S = 60
-_LOCK_S = 10
 
 
 def apply_waiting(
@@ -55,6 +61,7 @@ def apply_waiting(
             failed = failed or exc
         else:
             clear_due(connection, parked.source_id, due)
+            remove_resync_of(connection, parked.source_id, key)
     if failed is not None:
         raise failed
     return applied
@@ -80,7 +87,6 @@ class TableCopies:
             tables=TableSelection.of(exact_pattern(*table) for table in tables),
             jobs=_JOBS,
             wait_s=_WAIT_S,
-            lock_s=_LOCK_S,
             is_local=True,
             pause=pause,
         )
@@ -97,7 +103,9 @@ class TableCopies:
     def go_on(self, source: str, tables: Sequence[tuple[str, str]]) -> None:
         """Apply what waited for tables that are copied already."""
         with closing(open_session(self.config.target.endpoint, _SETTINGS)) as connection:
-            take_lock(connection, copy_lock(source))
+            share_session_lock(connection, copy_lock(source))
+            for table in tables:
+                take_lock(connection, resync_lock(source, table))
             apply_waiting(self.config, connection, source, tables)
 
     def _apply(self, source: str, tables: Sequence[tuple[str, str]]) -> None:

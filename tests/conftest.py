@@ -19,6 +19,7 @@ from pgrepl.spark.background import SessionInBackground
 from pgrepl.spark.session import build_session
 from pgrepl.store.migrations import migrate
 from pgrepl.throwaway import Broker, Cluster, ServerBinaries, find_binaries
+from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.database import Database
 from tests.support.kafka import KAFKA_JARS
 from tests.support.quick_java import start_java_quickly
@@ -63,7 +64,8 @@ def binaries(request: pytest.FixtureRequest) -> ServerBinaries:
 
 @pytest.fixture(scope="session")
 def source_cluster(binaries: ServerBinaries) -> Iterator[Cluster]:
-    with Cluster(binaries=binaries) as cluster:
+    settings = {**LOGICAL_DECODING, "max_prepared_transactions": "5"}
+    with Cluster(binaries=binaries, settings=settings) as cluster:
         yield cluster
 
 

@@ -1,9 +1,9 @@
-"""Copy rows of tables under a snapshot: for a new copy, one that goes on, and a resync."""
+"""Copy rows of tables under a snapshot: for a new copy, and for one that goes on."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -38,17 +38,9 @@ class RowCopy:
     source_id: int
     target_schemas: Mapping[str, str]
     watcher: Watcher
-    #: Whether keys and foreign keys are in force already.
-    is_live: bool = False
 
-    def run(
-        self,
-        keeper: Keeper,
-        tables: Sequence[SourceTable],
-        workers: CopyWorkers,
-        empty: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Copy the tables; ``empty`` runs in the transaction that records what will be copied."""
+    def run(self, keeper: Keeper, tables: Sequence[SourceTable], workers: CopyWorkers) -> None:
+        """Copy the tables."""
         self.watcher.begin("data")
         with translated(self.endpoint, "cannot read the columns"):
             tables = self._as_on_target(tables)
@@ -58,19 +50,17 @@ class RowCopy:
             run_id=uuid4(),
             snapshot=keeper.snapshot,
             tables={table.key: table for table in tables},
-            target_schemas=self.target_schemas,
-            is_live=self.is_live,
+            places=self._places(tables),
         )
         parts = plan_parts(tables, keeper.sizes(tables), workers.jobs)
-        with translated(self.endpoint, "cannot plan the copy"), self.target.transaction():
-            empty()
+        with translated(self.endpoint, "cannot plan the copy"):
             copy_state.begin_copying(
                 self.target,
                 self.source_id,
                 run_id=task.run_id,
                 parts=parts,
                 tables=tables,
-                target_schemas=task.target_schemas,
+                target_schemas=self.target_schemas,
                 start=keeper.start,
             )
         reach("basebackup.copy_planned")
@@ -79,9 +69,12 @@ class RowCopy:
 
     def _as_on_target(self, tables: Sequence[SourceTable]) -> Sequence[SourceTable]:
         """Add the generated columns that are plain ones there: they take the source's values."""
-        places = {table.key: (self.target_schemas[table.schema], table.name) for table in tables}
+        places = self._places(tables)
         plain = read_plain_columns(self.target, places.values())
         return [table.with_generated(plain.get(places[table.key], frozenset())) for table in tables]
+
+    def _places(self, tables: Sequence[SourceTable]) -> Mapping[tuple[str, str], tuple[str, str]]:
+        return {table.key: (self.target_schemas[table.schema], table.name) for table in tables}
 
     def _poll(self, keeper: Keeper, tables: Sequence[SourceTable]) -> None:
         with translated(self.endpoint, "cannot follow the copy"):

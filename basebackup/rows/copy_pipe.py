@@ -22,6 +22,7 @@ from psycopg import pq
 from psycopg.errors import error_from_result
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
+from pgrepl.basebackup.rows.pace import Pace
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SourceError
@@ -66,10 +67,10 @@ def copy_out(table: SourceTable, first_block: int | None, end_block: int | None)
     )
 
 
-def copy_in(table: SourceTable, target_schema: str) -> Composed:
-    """Return the COPY that writes into the table's copy."""
+def copy_in(table: SourceTable, place: tuple[str, str]) -> Composed:
+    """Return the COPY that writes into the table's copy, or what stands for it."""
     return SQL("copy {} ({}) from stdin{}").format(
-        Identifier(target_schema, table.name),
+        Identifier(*place),
         SQL(", ").join(map(Identifier, table.columns)),
         _format(table),
     )
@@ -84,6 +85,7 @@ def transfer(
     source: tuple[Endpoint, Connection, Composed],
     target: tuple[Endpoint, Connection, Composed],
     table: SourceTable,
+    pace: Pace | None = None,
 ) -> Transferred:
     """Run both COPYs until the source has no more rows, and compare what they counted."""
     source_endpoint, source_connection, out_statement = source
@@ -96,6 +98,8 @@ def transfer(
     byte_count = unsent_bytes = 0
     try:
         for chunk in _chunks(reader):
+            if pace is not None:
+                pace.spend(len(chunk))
             byte_count += len(chunk)
             unsent_bytes += len(chunk)
             try:

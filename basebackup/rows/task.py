@@ -20,6 +20,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.basebackup.rows.copy_pipe import Transferred, copy_in, copy_out, transfer
+from pgrepl.basebackup.rows.pace import Pace
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import PgreplError
@@ -42,9 +43,10 @@ class CopyTask:
     run_id: UUID
     snapshot: str
     tables: Mapping[tuple[str, str], SourceTable] = field(repr=False)
-    target_schemas: Mapping[str, str] = field(repr=False)
-    #: Whether keys and foreign keys are in force already.
-    is_live: bool = False
+    #: Where the rows of each table go: schema and name on the target.
+    places: Mapping[tuple[str, str], tuple[str, str]] = field(repr=False)
+    #: Bytes a second that this task may read; None: as many as it can.
+    max_rate: float | None = None
 
 
 def run_task(task: CopyTask) -> Sequence[PgreplError]:
@@ -58,10 +60,8 @@ def run_task(task: CopyTask) -> Sequence[PgreplError]:
             ):
                 with translated(task.source, "cannot use the snapshot"):
                     open_snapshot(source, task.snapshot)
-                if task.is_live:
-                    with translated(task.target, "cannot lift foreign keys"):
-                        target.execute("set session_replication_role = replica")
-                failed = _copy_all(task, source, target)
+                pace = None if task.max_rate is None else Pace(task.max_rate)
+                failed = _copy_all(task, source, target, pace)
         except PgreplError as exc:
             # No part is to blame: without connections or the snapshot nothing can be copied.
             return [*errors, exc]
@@ -76,7 +76,9 @@ def open_snapshot(connection: Connection, snapshot: str) -> None:
     connection.execute(SQL("set transaction snapshot {}").format(Literal(snapshot)))
 
 
-def _copy_all(task: CopyTask, source: Connection, target: Connection) -> PgreplError | None:
+def _copy_all(
+    task: CopyTask, source: Connection, target: Connection, pace: Pace | None
+) -> PgreplError | None:
     """Copy parts until none is left, or one fails; the connections are of no use then."""
     while True:
         part = None
@@ -86,7 +88,7 @@ def _copy_all(task: CopyTask, source: Connection, target: Connection) -> PgreplE
                 if part is None:
                     return None
                 begin = time.monotonic()
-                copied = _copy(task, source, target, part)
+                copied = _copy(task, source, target, part, pace)
                 reach("basebackup.part_copied")
                 finish_part(
                     target,
@@ -102,16 +104,18 @@ def _copy_all(task: CopyTask, source: Connection, target: Connection) -> PgreplE
             return exc
 
 
-def _copy(task: CopyTask, source: Connection, target: Connection, part: CopyPart) -> Transferred:
+def _copy(
+    task: CopyTask, source: Connection, target: Connection, part: CopyPart, pace: Pace | None
+) -> Transferred:
     table = task.tables[part.schema_name, part.table_name]
-    target_schema = task.target_schemas[table.schema]
     if not table.columns:
         return _copy_empty_rows(task, source, target, table)
     try:
         return transfer(
             (task.source, source, copy_out(table, part.first_block, part.end_block)),
-            (task.target, target, copy_in(table, target_schema)),
+            (task.target, target, copy_in(table, task.places[table.key])),
             table,
+            pace,
         )
     except PgreplError:
         # In the middle of a COPY there is no way to roll back but this one.
@@ -127,7 +131,7 @@ def _copy_empty_rows(
         ((count,),) = source.execute(
             SQL("select count(*) from only {}").format(table.identifier)
         ).fetchall()
-    copy = Identifier(task.target_schemas[table.schema], table.name)
+    copy = Identifier(*task.places[table.key])
     with translated(task.target, f"cannot write the copy of {table}"):
         target.execute(
             SQL("insert into {} select from generate_series(1, {})").format(copy, Literal(count))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -21,11 +22,20 @@ from pgrepl.basebackup.schema.errors import SchemaError
 from pgrepl.basebackup.schema.expressions import Element, Key, sort_out
 from pgrepl.basebackup.schema.source_objects import SourceObjects
 from pgrepl.basebackup.schema.subject import Subject, subject_of
+from pgrepl.config.naming import shown_name
 from pgrepl.postgres.connect import Connection
 from pgrepl.source_code.policy import CATALOG, Name, NameKind, Verdict, foreign, names_used
 from pgrepl.source_code.probe import CodeJudge, Probe, read_domain, read_place
 from pgrepl.syntax.nodes import texts
-from pgrepl.syntax.parse import SqlSyntaxError, StatementTexts, Tree, parse, parse_one, walk
+from pgrepl.syntax.parse import (
+    SqlSyntaxError,
+    StatementTexts,
+    Tree,
+    parse,
+    parse_one,
+    parse_relation,
+    walk,
+)
 from pgrepl.syntax.remap import ConfinedMap, RemapError, remap
 from pgrepl.syntax.statement_kinds import statement_of
 
@@ -194,6 +204,11 @@ class _Rehearsal:
 
     def _judge(self, probe: Probe, element: Element) -> Verdict:
         verdict = self._by_source_names(element.trees)
+        views = {view.key for view in self.objects.views.chosen}
+        for name in (name for tree in element.trees for name in _constants(tree)):
+            if name in views:
+                # They are made last.
+                return Verdict(f"it names {shown_name(*name)}, which is a view")
         if not verdict.is_allowed:
             return verdict
         try:
@@ -330,3 +345,15 @@ def _relations(tree: Tree) -> Iterator[tuple[str, str]]:
                 yield names[-2], names[-1]
         elif part.DESCRIPTOR.name == "RangeVar":
             yield part.schemaname, part.relname
+    yield from _constants(tree)
+
+
+def _constants(tree: Tree) -> Iterator[tuple[str, str]]:
+    """Yield the relations that constants name."""
+    for part in walk(tree):
+        if part.DESCRIPTOR.name != "TypeCast" or not part.arg.a_const.HasField("sval"):
+            continue
+        if texts(part.type_name.names)[-1] == "regclass":
+            # A relation that does not exist any more is printed as a number.
+            with suppress(SqlSyntaxError):
+                yield parse_relation(part.arg.a_const.sval.sval)

@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
-__all__ = ["Writer", "read_writers"]
+__all__ = ["Writer", "read_writers", "read_writing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +36,12 @@ def read_writers(connection: Connection) -> Sequence[Writer]:
     """Return the transactions that a new slot would wait for now."""
     with connection.cursor(row_factory=class_row(Writer)) as cursor:
         return cursor.execute(load_query("pgrepl.catalog", "source_writers")).fetchall()
+
+
+def read_writing(connection: Connection) -> Sequence[tuple[str, int | None, str | None]]:
+    """Return every transaction that has a number now: the number, the session, what it is called.
+
+    One that is prepared has no session but a name.
+    """
+    rows = connection.execute(load_query("pgrepl.catalog", "writing_transactions"))
+    return [(xid, pid, gid) for xid, pid, gid in rows]

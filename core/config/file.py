@@ -61,7 +61,7 @@ def find_config(given: Path | None, *, home: str | None, etc: Path = Path("/etc"
     looked = ", ".join(map(str, places))
     raise ConfigError(
         f"no {CONFIG_NAME} found; looked for {looked}",
-        hint="Name one with --config, or begin with docs/examples/minimal.toml.",
+        hint="Name one with --config, or make one: pgrepl init",
     )
 
 

@@ -6,6 +6,7 @@ import hashlib
 
 from psycopg.sql import SQL
 
+from pgrepl.config.naming import shown_name
 from pgrepl.errors import AlreadyRunning
 from pgrepl.postgres.connect import Connection
 
@@ -15,10 +16,13 @@ __all__ = [
     "find_transactions",
     "parking_lock",
     "receive_lock",
+    "resync_lock",
     "share_lock",
+    "share_session_lock",
     "take_lock",
     "try_lock",
     "try_transaction_lock",
+    "try_transaction_share",
 ]
 
 _HELD = SQL(
@@ -38,9 +42,23 @@ def take_lock(connection: Connection, name: str) -> None:
 
     """
     if not try_lock(connection, name):
-        raise AlreadyRunning(
-            f"{name} runs already", hint="Wait for it to end; nothing was touched."
-        )
+        raise _running(name)
+
+
+def share_session_lock(connection: Connection, name: str) -> None:
+    """Hold the lock together with others until the connection closes.
+
+    Raises
+    ------
+    AlreadyRunning
+        when another session has it for itself.
+
+    """
+    ((is_taken,),) = connection.execute(
+        "select pg_try_advisory_lock_shared(%s)", (_key(name),)
+    ).fetchall()
+    if not is_taken:
+        raise _running(name)
 
 
 def try_lock(connection: Connection, name: str) -> bool:
@@ -78,9 +96,22 @@ def try_transaction_lock(connection: Connection, name: str) -> bool:
     return bool(is_taken)
 
 
+def try_transaction_share(connection: Connection, name: str) -> bool:
+    """Hold the lock together with others until the open transaction ends, if nobody has it."""
+    ((is_taken,),) = connection.execute(
+        "select pg_try_advisory_xact_lock_shared(%s)", (_key(name),)
+    ).fetchall()
+    return bool(is_taken)
+
+
 def copy_lock(source: str) -> str:
-    """Return the name of the lock of whoever copies tables of a source, all or some again."""
+    """Return the name of the lock of whoever copies a source; resyncs of its tables share it."""
     return f'basebackup of source "{source}"'
+
+
+def resync_lock(source: str, table: tuple[str, str]) -> str:
+    """Return the name of the lock of whoever copies one table while streaming goes on."""
+    return f'resync of table {shown_name(*table)} of source "{source}"'
 
 
 def receive_lock(source: str) -> str:
@@ -91,6 +122,10 @@ def receive_lock(source: str) -> str:
 def parking_lock(source_id: int) -> str:
     """Return the name of the lock that those share who go by which tables are parked."""
     return f"parked tables of source {source_id}"
+
+
+def _running(name: str) -> AlreadyRunning:
+    return AlreadyRunning(f"{name} runs already", hint="Wait for it to end; nothing was touched.")
 
 
 def _key(name: str) -> int:

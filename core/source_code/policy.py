@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from pgrepl.syntax.nodes import texts
+from pgrepl.syntax.nodes import REG_TYPES, texts
 from pgrepl.syntax.parse import Tree, walk
 
 __all__ = [
@@ -190,12 +190,15 @@ def has_computed_sequence(tree: Tree) -> bool:
 def is_constant(tree: Tree, own_schemas: Collection[str] = ()) -> bool:
     """Whether an expression is a constant, cast to a type at most: nobody need be asked then.
 
-    ``own_schemas`` are those of the target that hold the source's own types.
+    A constant that is the name of an object is none: the target may not have that. ``own_schemas``
+    are those of the target that hold the source's own types.
     """
     if tree.HasField("a_const"):
         return True
     if not tree.HasField("type_cast"):
         return False
     names = texts(tree.type_cast.type_name.names)
+    if names[-1] in REG_TYPES:
+        return False
     is_known = len(names) == 1 or names[-2] == CATALOG or names[-2] in own_schemas
     return is_known and is_constant(tree.type_cast.arg, own_schemas)

@@ -5,7 +5,7 @@ So another run can go on from there. A resync has parts too, but no steps.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -30,6 +30,7 @@ __all__ = [
     "finish_step",
     "leave_out_steps",
     "read_left_out",
+    "read_parts_done",
     "read_progress",
     "read_steps",
     "remove_begun_parts",
@@ -255,6 +256,22 @@ def read_progress(connection: Connection, source_id: int) -> Sequence[TableProgr
         return cursor.execute(
             load_query("pgrepl.store", "copy_progress"), {"source": source_id}
         ).fetchall()
+
+
+def read_parts_done(
+    connection: Connection, source_id: int, names: Collection[_Name]
+) -> Mapping[_Name, tuple[int, int]]:
+    """Return of tables whose parts are all copied how many rows and bytes they have."""
+    rows = connection.execute(
+        "select p.schema_name::text, p.table_name::text, sum(p.row_count)::bigint,"
+        " sum(p.byte_count)::bigint from replication.copy_part p"
+        " join unnest(%(schemas)s::text[], %(names)s::text[]) as w (schema_name, table_name)"
+        " on w.schema_name = p.schema_name and w.table_name = p.table_name"
+        " where p.source_id = %(source)s group by 1, 2"
+        " having bool_and(p.row_count is not null)",
+        _keys(source_id, names),
+    )
+    return {(schema, name): (row_count, size) for schema, name, row_count, size in rows}
 
 
 def _keys(source_id: int, names: Collection[_Name]) -> dict[str, object]:

@@ -30,6 +30,7 @@ __all__ = [
     "change_message",
     "fail_retry",
     "find_followers",
+    "find_kind",
     "follow_parking",
     "keep_parked",
     "list_parked",
@@ -181,6 +182,16 @@ def keep_parked(connection: Connection, source_id: int, name: _Name) -> bool:
         (source_id, *name),
     ).fetchone()
     return row is not None
+
+
+def find_kind(connection: Connection, source_id: int, name: _Name) -> ParkingKind | None:
+    """Return why a table is parked; None: it is not."""
+    row = connection.execute(
+        "select kind from replication.parked_table"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (source_id, *name),
+    ).fetchone()
+    return None if row is None else row[0]
 
 
 def list_parked(connection: Connection, source: str | None = None) -> Sequence[ParkedTable]:

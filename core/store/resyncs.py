@@ -19,11 +19,14 @@ __all__ = [
     "add_progress",
     "ask_cancel",
     "fail_resync",
+    "find_orphans",
     "find_resync",
     "is_cancelled",
     "read_resyncs",
     "remove_resync",
+    "remove_resync_of",
     "request_resync",
+    "set_copied",
     "set_resync_state",
     "set_snapshot",
     "start_resync",
@@ -141,7 +144,7 @@ def request_resync(
             " and schema_name = %(schema)s and table_name = %(table)s))"
             " on conflict (source_id, schema_name, table_name) do update"
             " set max_rate = excluded.max_rate, is_cancelled = false, error = null,"
-            " updated_at = clock_timestamp()"
+            " way = excluded.way, source_oid = excluded.source_oid, updated_at = clock_timestamp()"
             f" returning {_COLUMNS}",
             {
                 "source": source_id,
@@ -174,6 +177,15 @@ def set_snapshot(connection: Connection, resync_id: int, *, snapshot: str | None
         "update replication.resync set snapshot = %s::pg_snapshot, lsn = %s,"
         " updated_at = clock_timestamp() where resync_id = %s",
         (snapshot, lsn, resync_id),
+    )
+
+
+def set_copied(connection: Connection, resync_id: int, *, rows: int, bytes_: int) -> None:
+    """Record that a shadow has all rows that its snapshot sees, and how many they are."""
+    connection.execute(
+        "update replication.resync set state = 'copied', row_count = %s, byte_count = %s,"
+        " updated_at = clock_timestamp() where resync_id = %s",
+        (rows, bytes_, resync_id),
     )
 
 
@@ -237,3 +249,23 @@ def fail_resync(connection: Connection, resync_id: int, error: str) -> None:
 def remove_resync(connection: Connection, resync_id: int) -> None:
     """Forget a resync that is done or cancelled."""
     connection.execute("delete from replication.resync where resync_id = %s", (resync_id,))
+
+
+def remove_resync_of(connection: Connection, source_id: int, name: _Name) -> None:
+    """Forget the resync of a table, if there is one."""
+    connection.execute(
+        "delete from replication.resync"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (source_id, *name),
+    )
+
+
+def find_orphans(connection: Connection) -> Sequence[int]:
+    """Return the resyncs that are no more and left a shadow behind."""
+    rows = connection.execute(
+        "select substr(c.relname, 8)::bigint from pg_class c"
+        " where c.relnamespace = 'replication'::regnamespace and c.relkind = 'r'"
+        " and c.relname ~ '^shadow_[0-9]+$' and not exists (select from replication.resync r"
+        " where r.resync_id = substr(c.relname, 8)::bigint)"
+    )
+    return [resync_id for (resync_id,) in rows]

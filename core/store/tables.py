@@ -28,6 +28,7 @@ __all__ = [
     "begin_resync",
     "count_conflicts",
     "find_copy",
+    "finish_resync",
     "finish_tables",
     "is_replicated",
     "mark_resync",
@@ -270,6 +271,19 @@ def finish_tables(connection: Connection, source_id: int, names: Collection[_Nam
         },
     )
     return done.rowcount
+
+
+def finish_resync(connection: Connection, source_id: int, name: _Name, resync_id: int) -> None:
+    """Record that a table has the rows that a resync copied, and under which snapshot."""
+    connection.execute(
+        "update replication.source_table t set state = 'ready', start_lsn = r.lsn,"
+        " start_snapshot = r.snapshot, row_count = r.row_count, byte_count = r.byte_count,"
+        " seconds = extract(epoch from clock_timestamp() - r.started_at), copied_at = now(),"
+        " source_oid = r.source_oid"
+        " from replication.resync r where r.resync_id = %s and t.source_id = %s"
+        " and t.schema_name = %s and t.table_name = %s",
+        (resync_id, source_id, *name),
+    )
 
 
 def read_marked(connection: Connection, source_id: int) -> Sequence[_Name]:

@@ -20,6 +20,7 @@ __all__ = [
     "names_in",
     "parse",
     "parse_one",
+    "parse_relation",
     "parse_texts",
     "print_expression",
     "print_type",
@@ -86,6 +87,12 @@ def parse_one(sql: str) -> Tree:
         message = "the text is not one statement"
         raise SqlSyntaxError(message)
     return statements[0]
+
+
+def parse_relation(text: str) -> tuple[str, str]:
+    """Return schema, which may be empty, and name out of a text that names a relation."""
+    relation = parse_one(f"select from {text}").select_stmt.from_clause[0].range_var
+    return relation.schemaname, relation.relname
 
 
 def to_sql(statement: Tree) -> str:

@@ -23,6 +23,7 @@ from pgrepl.syntax.parse import (
     Tree,
     names_in,
     parse,
+    parse_relation,
     quoted_constant,
     quoted_names,
     to_sql,
@@ -258,12 +259,10 @@ class _Remapper:
         if kind == "regnamespace":
             constant.sval.sval = self._schema(text)
         elif kind in ("regclass", "regcollation", "regproc", "regconfig", "regdictionary"):
-            (statement,) = parse(f"select from {text}")
-            relation = statement.select_stmt.from_clause[0].range_var
-            if relation.schemaname:
-                schema = self._names.target_schema(relation.schemaname, relation.relname)
-                if schema != relation.schemaname:
-                    constant.sval.sval = quoted_names(schema, relation.relname)
+            old, name = parse_relation(text)
+            schema = self._names.target_schema(old, name) if old else old
+            if schema != old:
+                constant.sval.sval = quoted_names(schema, name)
         elif kind == "regtype":
             (statement,) = parse(f"select null::{text}")
             self.apply(statement)

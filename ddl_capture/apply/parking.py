@@ -8,11 +8,17 @@ from pgrepl.config.naming import shown_name
 from pgrepl.ddl_capture.definition import TableName
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.errors import TargetUnavailable
-from pgrepl.postgres.advisory_locks import copy_lock, try_transaction_lock
+from pgrepl.postgres.advisory_locks import (
+    copy_lock,
+    resync_lock,
+    try_transaction_lock,
+    try_transaction_share,
+)
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.copy_work import remove_parts
 from pgrepl.store.parked import read_interrupted, unpark
 from pgrepl.store.resync_queue import mark_due
+from pgrepl.store.resyncs import remove_resync_of
 from pgrepl.store.sources import SourceRow
 
 __all__ = ["ParkedError", "check_parked", "release_interrupted"]
@@ -21,15 +27,18 @@ __all__ = ["ParkedError", "check_parked", "release_interrupted"]
 def release_interrupted(connection: Connection, source: SourceRow) -> None:
     """Let go of tables whose resync was broken off, and have them copied again.
 
-    Their rows are void, and what waits for them will be in the next copy: DDL need not wait for
-    one that may itself wait for the DDL. The lock keeps a new resync away until we are done.
+    Their rows are old, and what waits for them will be in the next copy: DDL need not wait for
+    one that may itself wait for the DDL. The locks keep a new resync away until we are done.
     """
     tables = read_interrupted(connection, source.source_id)
-    if not tables or not try_transaction_lock(connection, copy_lock(source.name)):
+    if not tables or not try_transaction_share(connection, copy_lock(source.name)):
         return
     for name in tables:
+        if not try_transaction_lock(connection, resync_lock(source.name, name)):
+            continue
         remove_parts(connection, source.source_id, [name])
         unpark(connection, source.source_id, name)
+        remove_resync_of(connection, source.source_id, name)
         mark_due(connection, source.source_id, name, "its resync was broken off")
 
 

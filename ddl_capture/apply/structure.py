@@ -16,6 +16,7 @@ from pgrepl.syntax.parse import (
     Tree,
     parse,
     parse_one,
+    parse_relation,
     quoted_names,
     to_sql,
     walk,
@@ -218,7 +219,6 @@ def _quote_names(tree: Tree) -> None:
         if texts(part.type_name.names)[-1:] != ["regclass"]:
             continue
         constant = part.arg.a_const.sval
-        (statement,) = parse(f"select from {constant.sval}")
-        relation = statement.select_stmt.from_clause[0].range_var
-        if relation.schemaname:
-            constant.sval = quoted_names(relation.schemaname, relation.relname)
+        schema, name = parse_relation(constant.sval)
+        if schema:
+            constant.sval = quoted_names(schema, name)

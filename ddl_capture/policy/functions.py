@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.syntax.nodes import texts
-from pgrepl.syntax.parse import Tree, parse_one, walk
+from pgrepl.syntax.parse import Tree, parse_relation, walk
 
 __all__ = [
     "TargetFunction",
@@ -76,9 +76,8 @@ def used_sequences(tree: Tree) -> Iterator[tuple[str, str]]:
             argument = argument.type_cast.arg
         if argument is None or not argument.a_const.HasField("sval"):
             raise RefusedError("the name of a sequence must stand in the statement as it is")
-        statement = parse_one(f"select from {argument.a_const.sval.sval}")
-        relation = statement.select_stmt.from_clause[0].range_var
-        yield relation.relname, relation.schemaname
+        schema, name = parse_relation(argument.a_const.sval.sval)
+        yield name, schema
 
 
 def reachable(

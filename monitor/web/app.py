@@ -67,7 +67,7 @@ class _Views:
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
-        self._past = Past(watcher.target)
+        self._past = Past()
         #: What was made of the newest snapshot: its number, and answers by what they are.
         self._made: tuple[int, dict[str, Any]] = (-1, {})
 
@@ -100,7 +100,7 @@ class _Views:
     async def history(self, request: Request) -> Response:
         try:
             content = await run_in_threadpool(
-                self._past.as_json, request.query_params.get("since", "")
+                self._past.as_json, self._watcher.target, request.query_params.get("since", "")
             )
         except UsageError as exc:
             return PlainTextResponse(f"{exc.message}\n", 400)

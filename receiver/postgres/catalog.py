@@ -11,6 +11,7 @@ from psycopg.rows import class_row
 from pgrepl.config.model import SourceConfig
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.foreign_names import load_any_name
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.receiver.routing import CatalogueTable
@@ -47,6 +48,7 @@ def read_facts(config: SourceConfig) -> SourceFacts:
 def read_catalogue(config: SourceConfig) -> Sequence[CatalogueTable]:
     """Read all tables whose changes can arrive."""
     with _session(config, "cannot read the tables") as connection:
+        load_any_name(connection)
         cursor = connection.cursor(row_factory=class_row(CatalogueTable))
         return cursor.execute(load_query("pgrepl.receiver.postgres", "source_tables")).fetchall()
 

@@ -21,6 +21,7 @@ from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
 from pgrepl.errors import PgreplError
 from pgrepl.postgres.connect import connect
+from pgrepl.postgres.foreign_names import load_any_name
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.late import LateTable, read_late_tables
 from pgrepl.publications.tables import Publications, read_publications
@@ -103,6 +104,7 @@ def _read(source: SourceConfig) -> tuple[Publications, Sequence[LateTable]]:
         closing(connect(source.endpoint, _STAGE)) as connection,
         translated(source.endpoint, "cannot read the publications"),
     ):
+        load_any_name(connection)
         found = read_publications(connection, source)
         late = read_late_tables(connection) if found.state.may_read_notes else []
     return found, late

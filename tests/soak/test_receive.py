@@ -61,7 +61,7 @@ def test_transaction_of_two_gigabytes_passes_in_bounded_memory(
     streaming = stream_from(source, into=target)
     rows = 10_000_000
     source.execute(f"insert into t select g, 'row ' || g from generate_series(1, {rows}) g")
-    with streaming.start() as receiver:
+    with streaming.start(is_fresh=True) as receiver:
         wait_until(
             lambda: target.value("select count(*) from replication.raw_messages"), timeout_s=1000
         )
@@ -87,7 +87,7 @@ def test_values_of_200_megabytes_pass(make_cluster, make_database, stream_from):
     size = 200 * MIB
     note = f"repeat('0123456789abcdef', {size // 16})"
     source.execute(f"insert into t select g, {note} from generate_series(1, 3) g")
-    with streaming.start() as receiver:
+    with streaming.start(is_fresh=True) as receiver:
         wait_until(
             lambda: target.value("select count(*) = 3 from replication.raw_messages"),
             timeout_s=300,

@@ -122,3 +122,36 @@ def test_ddl_with_bytes_that_are_no_text_waits_for_a_person(make_source, target)
     with control(pipeline) as connection:
         decide(connection, source.name, "skip")
     assert pipeline.replay().parked == [("public", "t")]
+
+
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_names_that_are_no_text_concern_their_tables_alone(make_source, target, plugin):
+    source = make_source("SQL_ASCII")
+    source.execute(
+        "create table good (id int primary key)", "create table widened (id int primary key)"
+    )
+    pipeline = Pipeline(source, target, plugin=plugin)
+    pipeline.copy()
+    with source.connect(client_encoding="SQL_ASCII") as connection:
+        for statement in (
+            b'create table "bad\xe9" (id int primary key)',
+            b'insert into "bad\xe9" values (1)',
+            b"insert into good values (1)",
+            b'alter table widened add "c\xe9" int',
+            b"insert into widened values (1, 1)",
+            b'truncate good, "bad\xe9"',
+            b"insert into good values (2)",
+        ):
+            connection.execute(statement)
+    pipeline.receive()
+    assert target.value("select count(*) from replication.messages") == 6
+    result = pipeline.replay()
+    assert (result.error, result.parked) == (None, [("public", "widened")])
+    ((_, reason),) = pipeline.parked()
+    assert 'has no column "c? (not text: ' in reason
+    assert target.rows(f"select id from {pipeline.schema()}.good") == [(2,)]
+    ((name, reason),) = target.rows(
+        "select table_name::text, resync_reason from replication.source_table"
+        " where state = 'pending'"
+    )
+    assert (name[:14], reason) == ("bad? (not text", "it has changes but was never copied")

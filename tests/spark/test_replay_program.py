@@ -8,12 +8,13 @@ import subprocess
 import pytest
 
 from pgrepl.errors import PgreplError
-from pgrepl.postgres.advisory_locks import copy_lock, take_lock
+from pgrepl.postgres.advisory_locks import copy_lock, find_holder, take_lock
 from pgrepl.replayer.spark_job import ShardJobs
 from pgrepl.store.resync_queue import mark_due
 from pgrepl.throwaway import Cluster
 from tests.support.backlog import control
 from tests.support.program import COMMAND, run_pgrepl, write_config
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -61,6 +62,27 @@ def test_service_that_is_stopped_exits_0_whatever_is_parked(backlog, config):
         service.terminate()
         said = service.stderr.read()
     assert service.returncode == 0, said
+
+
+def test_source_that_is_added_to_the_file_is_taken_up_by_a_running_service(backlog, config):
+    whole = config.read_text()
+    config.write_text(whole.replace("[sources.backlog]", "[sources.other]"))
+    command = [*COMMAND, "replay", "--config", str(config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+        assert service.stderr is not None
+        wait_until(lambda: find_replayer(backlog))
+        config.write_text(whole)
+        assert any("changed configuration" in line for line in service.stderr)
+        # It is few changes, which do not wait for Spark.
+        wait_until(lambda: backlog.differences() == [])
+        service.terminate()
+        said = service.stderr.read()
+    assert service.returncode == 0, said
+
+
+def find_replayer(backlog):
+    with control(backlog) as connection:
+        return find_holder(connection, "replay") is not None
 
 
 def test_table_that_is_still_to_be_copied_again_is_exit_code_50(backlog, config):

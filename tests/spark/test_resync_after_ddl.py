@@ -20,7 +20,8 @@ from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync import Resyncer
 from pgrepl.resync.release import apply_waiting
-from pgrepl.resync.run import ResyncOptions, resync_tables
+from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.run import resync_tables
 from tests.support.backlog import control, die_at
 from tests.support.copying import Recorder
 from tests.support.killing import write_copy_config
@@ -144,7 +145,7 @@ def test_values_that_code_of_the_source_gives_arrive_under_writers(pipeline):
     assert pipeline.parked() == []
 
 
-@pytest.mark.parametrize("place", ["resync.parked", "basebackup.copy_planned", "resync.copied"])
+@pytest.mark.parametrize("place", ["resync.parked", "resync.planned", "resync.copied"])
 def test_resync_that_was_killed_is_taken_up_at_the_next_start(pipeline, place):
     pipeline.source.execute(RANDOM)
     pipeline.receive()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.config.naming import TableSelection
-from pgrepl.resync.run import ResyncOptions, resync_tables
+from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.run import resync_tables
 from tests.support.copying import Recorder
 from tests.support.pipeline import Pipeline
 from tests.support.verifying import found, verify

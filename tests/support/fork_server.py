@@ -22,12 +22,42 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 _LENGTH = struct.Struct("!I")
 _STATUS = struct.Struct("!i")
+
+
+class ForkedProcess:
+    """What a test does with a program that runs, as of ``subprocess.Popen``."""
+
+    def __init__(self, pid: int, server: socket.socket) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._server = server
+
+    def poll(self) -> int | None:
+        if self.returncode is None and select.select([self._server], [], [], 0)[0]:
+            return self.wait()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._server], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("pgrepl", timeout or 0.0)
+            with self._server:
+                (self.returncode,) = _STATUS.unpack(_receive(self._server, _STATUS.size))
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 class ForkServer:
@@ -45,23 +75,31 @@ class ForkServer:
         self._lock = threading.Lock()
         atexit.register(self.close)
 
+    def start(
+        self, arguments: Sequence[str], env: Mapping[str, str], out: IO[bytes], err: IO[bytes]
+    ) -> ForkedProcess:
+        """Start the program."""
+        ours, theirs = socket.socketpair()
+        request = json.dumps(
+            {"arguments": list(arguments), "env": dict(env), "cwd": str(Path.cwd())}
+        )
+        descriptors = [theirs.fileno(), 0, out.fileno(), err.fileno()]
+        with theirs, self._lock:
+            socket.send_fds(self._socket, [_LENGTH.pack(len(request))], descriptors)
+            self._socket.sendall(request.encode())
+        (pid,) = _STATUS.unpack(_receive(ours, _STATUS.size))
+        return ForkedProcess(pid, ours)
+
     def run(
-        self, arguments: Sequence[str], env: dict[str, str]
+        self, arguments: Sequence[str], env: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
         """Run the program to its end."""
-        ours, theirs = socket.socketpair()
-        with ours, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            request = json.dumps({"arguments": list(arguments), "env": env, "cwd": str(Path.cwd())})
-            descriptors = [theirs.fileno(), 0, out.fileno(), err.fileno()]
-            with theirs, self._lock:
-                socket.send_fds(self._socket, [_LENGTH.pack(len(request))], descriptors)
-                self._socket.sendall(request.encode())
-            (pid,) = _STATUS.unpack(_receive(ours, _STATUS.size))
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = self.start(arguments, env, out, err)
             try:
-                (code,) = _STATUS.unpack(_receive(ours, _STATUS.size))
+                code = process.wait()
             except BaseException:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                process.kill()
                 raise
             texts = [_text(file) for file in (out, err)]
         return subprocess.CompletedProcess(list(arguments), code, *texts)
@@ -146,6 +184,8 @@ def _become(request, descriptors: Sequence[int]) -> None:
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
     tempfile.tempdir = None
+    # It looks into the environment when it is imported.
+    importlib.reload(importlib.import_module("pgrepl.failpoint"))
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)

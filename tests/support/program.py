@@ -8,10 +8,29 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
-from tests.support.fork_server import fork_server
+from tests.support.fork_server import ForkedProcess, fork_server
 
 COMMAND = (str(Path(sys.executable).with_name("pgrepl")),)
+
+
+#: What a program looks into only when it runs, or what the fork server sees to.
+_LATE = frozenset({"PGREPL_FAILPOINT", "PGREPL_CONFIG", "PGPASSFILE", "JAVA_HOME"})
+
+
+def start_pgrepl(
+    *arguments: str | Path, env: Mapping[str, str], sink: IO[bytes], is_fresh: bool = False
+) -> subprocess.Popen[bytes] | ForkedProcess:
+    """Start it; what it writes goes to a file.
+
+    It is started from nothing where its memory is measured or its environment asks for that.
+    """
+    command = [*COMMAND, *map(str, arguments)]
+    given = {**_environment(), **env}
+    if env.keys() <= _LATE and not is_fresh:
+        return fork_server().start(command, given, sink, sink)
+    return subprocess.Popen(command, stdout=sink, stderr=sink, env=given)
 
 
 def run_pgrepl(
@@ -21,17 +40,21 @@ def run_pgrepl(
 
     With an environment of its own it is started from nothing: modules may look into that early.
     """
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
-    if not env and cwd is None:
-        return fork_server().run([*COMMAND, *map(str, arguments)], kept)
+    given = {**_environment(), **(env or {})}
+    if (env or {}).keys() <= _LATE and cwd is None:
+        return fork_server().run([*COMMAND, *map(str, arguments)], given)
     return subprocess.run(
         [*COMMAND, *arguments],
         capture_output=True,
         text=True,
-        env={**kept, **(env or {})},
+        env=given,
         cwd=cwd,
         check=False,
     )
+
+
+def _environment() -> Mapping[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith("PG")}
 
 
 def write_config(path: Path, target: str, sources: Mapping[str, str], more: str = "") -> Path:

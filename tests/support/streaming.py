@@ -21,7 +21,7 @@ from pgrepl.postgres.encodings import python_codec
 from pgrepl.publications.make import make_publications
 from pgrepl.store.migrations import migrate
 from tests.support.database import Database
-from tests.support.program import COMMAND, run_pgrepl
+from tests.support.program import run_pgrepl, start_pgrepl
 from tests.support.waiting import wait_until
 
 
@@ -117,8 +117,11 @@ class Streaming:
     def receive_once(self, code: int = 0) -> subprocess.CompletedProcess[str]:
         return self.receive("--once", code=code)
 
-    def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> RunningReceiver:
-        return RunningReceiver(self, arguments, env or {})
+    def start(
+        self, *arguments: str, env: Mapping[str, str] | None = None, is_fresh: bool = False
+    ) -> RunningReceiver:
+        """Start a receiver, from nothing where its memory is to be measured."""
+        return RunningReceiver(self, arguments, env or {}, is_fresh=is_fresh)
 
     def lines(self) -> list[dict[str, Any]]:
         """Return what the spool holds, changes only, in order, numbers as their text."""
@@ -160,17 +163,17 @@ class RunningReceiver:
     """A receiver in a process of its own."""
 
     def __init__(
-        self, streaming: Streaming, arguments: Sequence[str], env: Mapping[str, str]
+        self,
+        streaming: Streaming,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        is_fresh: bool,
     ) -> None:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
         self.log = streaming.folder / f"receive-{os.urandom(4).hex()}.log"
         self._sink = self.log.open("wb")
-        self.process = subprocess.Popen(
-            [*COMMAND, "receive", streaming.name, "--config", str(streaming.config), *arguments],
-            stdout=self._sink,
-            stderr=self._sink,
-            env={**kept, **env},
-        )
+        command = ["receive", streaming.name, "--config", str(streaming.config), *arguments]
+        self.process = start_pgrepl(*command, env=env, sink=self._sink, is_fresh=is_fresh)
 
     def __enter__(self) -> Self:
         return self

@@ -17,6 +17,7 @@ from typing import Final
 
 from pgrepl.decoding.changes import unreadable
 from pgrepl.decoding.payload import Begin
+from pgrepl.postgres.foreign_names import decode_name
 
 __all__ = [
     "BEGIN",
@@ -144,14 +145,14 @@ def _read_relation(message: bytes, codec: str) -> Relation:
         name, at = _string(message, at + 1)
         # The oid of the type and its modifier.
         at += 8
-        columns.append(name.decode(codec))
+        columns.append(decode_name(name, codec))
         if is_key:
             identity.append(columns[-1])
     if at != len(message):
         raise ValueError("it has another length")
     # Tables of pg_catalog have an empty schema here.
-    schema_name = schema.decode(codec) or "pg_catalog"
-    return Relation(schema_name, table.decode(codec), tuple(columns), tuple(identity))
+    schema_name = decode_name(schema, codec) or "pg_catalog"
+    return Relation(schema_name, decode_name(table, codec), tuple(columns), tuple(identity))
 
 
 def old_tuple_at(message: bytes) -> int | None:

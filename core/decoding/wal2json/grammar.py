@@ -20,6 +20,7 @@ import re
 
 from pgrepl.decoding.changes import unreadable
 from pgrepl.decoding.payload import Begin
+from pgrepl.postgres.foreign_names import decode_name
 
 __all__ = [
     "ACTION_AT",
@@ -112,7 +113,7 @@ def names_of(line: bytes, codec: str) -> tuple[str, str]:
     found = find_names(line)
     if found is None:
         raise unreadable("a change names no table")
-    return _text(found[0], codec), _text(found[1], codec)
+    return _name(found[0], codec), _name(found[1], codec)
 
 
 def read_begin(line: bytes) -> Begin:
@@ -136,7 +137,7 @@ def read_entries(line: bytes, start: int, codec: str) -> tuple[list[str], list[b
     values: list[bytes] = []
     at = start
     while (match := _ENTRY.match(line, at)) is not None:
-        names.append(_text(match[1], codec))
+        names.append(_name(match[1], codec))
         values.append(match[2])
         at = match.end()
         if line[at : at + 1] != b",":
@@ -194,11 +195,13 @@ def _copy_escape(match: re.Match[bytes]) -> bytes:
     return _COPY_ESCAPES.get(bytes([code]), bytes([code]))
 
 
-def _text(value: bytes, codec: str) -> str:
+def _name(value: bytes, codec: str) -> str:
+    """Return a name that stands in quotes."""
     try:
         return _parsed(value.decode(codec))
-    except UnicodeDecodeError as exc:
-        raise unreadable("a name in a change is not in the source's encoding") from exc
+    except UnicodeDecodeError:
+        # A codec that keeps every byte, and JSON's escapes are of ASCII alone.
+        return decode_name(_parsed(value.decode("latin-1")).encode("latin-1"), codec)
 
 
 def _parsed(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +13,7 @@ from pgrepl.decoding.wal2json.grammar import (
     HEAD,
     KEY_END,
     TABLE,
-    find_names,
+    names_of,
     table_key,
 )
 from pgrepl.errors import SpoolError
@@ -118,14 +117,10 @@ class Wal2JsonStream:
 
     def table_name(self, message: bytes, codec: str) -> tuple[str, str]:
         """Decode schema and table; not the whole message, which may be very big."""
-        found = find_names(message)
         try:
-            if found is not None:
-                schema, table = (json.loads(part.decode(codec)) for part in found)
-                return schema, table
-        except ValueError as exc:
+            return names_of(message, codec)
+        except SpoolError as exc:
             raise SpoolError(_NAMELESS, hint=_PLUGIN_HINT) from exc
-        raise SpoolError(_NAMELESS, hint=_PLUGIN_HINT)
 
     def learn(self, relation: bytes, codec: str) -> bool:  # noqa: ARG002  there is no such message
         """Return False: every change names its table and columns."""

@@ -38,3 +38,25 @@ def test_comments_on_foreign_keys_follow_them(source, target):
         " from pg_constraint where conname in ('plain', 'late') and conparentid = 0 order by 1"
     )
     assert comments == [("late", "of three", True), ("plain", "of two", True)]
+
+
+def test_default_that_names_what_is_not_copied_is_skipped(source, target):
+    source.execute(
+        "create view v as select 1 as one",
+        "create function f() returns int language sql as 'select 1'",
+        "create table other (id int primary key)",
+        "create table t (id int primary key, v oid default 'v'::regclass,"
+        " f text default 'f'::regproc::text, o oid default 'other'::regclass)",
+        "insert into t values (1)",
+    )
+    copy(target, source)
+    defaults = target.rows(
+        "select a.attname::text from pg_attrdef d join pg_attribute a"
+        " on a.attrelid = d.adrelid and a.attnum = d.adnum"
+        f" where d.adrelid = '{source.name}_public.t'::regclass"
+    )
+    assert defaults == [("o",)]
+    skipped = target.rows("select kind, name from replication.skipped_code order by 2")
+    assert skipped == [("default", "f"), ("default", "v")]
+    values = source.rows("select v::int8, f, o::int8 from t")
+    assert target.rows(f"select v::int8, f, o::int8 from {source.name}_public.t") == values

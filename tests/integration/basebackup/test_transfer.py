@@ -38,7 +38,7 @@ def carry(source, target, table):
     with source.connect() as reading, target.connect() as writing:
         return transfer(
             (source.endpoint(Side.SOURCE), reading, copy_out(table, None, None)),
-            (target.endpoint(Side.TARGET), writing, copy_in(table, "public")),
+            (target.endpoint(Side.TARGET), writing, copy_in(table, ("public", table.name))),
             table,
         )
 

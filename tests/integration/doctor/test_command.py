@@ -12,7 +12,8 @@ from tests.support.program import run_pgrepl, write_config
 
 
 def doctor(patient, *arguments, **options):
-    return run_pgrepl("doctor", "--no-spark", "--config", patient.config, *arguments, **options)
+    # Without --no-spark: on a local master nobody waits for Spark unless it is asked for.
+    return run_pgrepl("doctor", "--config", patient.config, *arguments, **options)
 
 
 def run_psql(cluster, script):
@@ -72,6 +73,8 @@ def test_json_holds_every_finding_with_its_remedy(unprepared):
     assert findings["shop", "wal-level"]["sql"] == ["ALTER SYSTEM SET wal_level = logical"]
     assert findings["shop", "wal-level"]["then"] == "restart the server"
     assert findings["target", "extensions"]["objects"] == ["hstore"]
+    assert findings["here", "spark"]["status"] == "skipped"
+    assert "--spark" in findings["here", "spark"]["message"]
 
 
 def test_script_of_doctor_mends_everything_when_psql_runs_it(unprepared):

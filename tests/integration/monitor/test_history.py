@@ -11,91 +11,90 @@ from pgrepl.config.file import load_config
 from pgrepl.monitor import Recorder
 from pgrepl.postgres.connect import connect
 from pgrepl.status import read_status
-from pgrepl.store.history import read_history, record_looks, thin_out
+from pgrepl.store.history import Look, read_history, record_looks, thin_out
 from tests.support.program import run_pgrepl
 from tests.support.streaming import Streaming
 
 
 @pytest.fixture
-def recorder(streaming: Streaming):
-    found = Recorder(load_config(streaming.config).target.endpoint)
+def recorder():
+    found = Recorder()
     yield found
     found.close()
 
 
-def status_of(streaming: Streaming):
+def look(streaming: Streaming, recorder: Recorder, *, is_time: bool = True) -> None:
+    """Let a recorder take a look; it is time for it, unless it says otherwise."""
     config = load_config(streaming.config)
-    return read_status(config, list(config.sources.values()))
+    if is_time:
+        recorder._next_at = 0.0
+    recorder.take(read_status(config, list(config.sources.values())), config)
 
 
 def test_look_is_written_into_an_interval_of_each_length(streaming, recorder):
     streaming.source.execute("insert into t values (1), (2)")
     streaming.receive_once()
-    recorder(status_of(streaming))
+    look(streaming, recorder)
     # Too early for another one.
-    recorder(status_of(streaming))
+    streaming.target.execute("update replication.history set spool_bytes = 7")
+    look(streaming, recorder, is_time=False)
     rows = streaming.target.rows(
         "select seconds, received_changes, received_transactions, is_reachable, is_receiving,"
-        " lag_bytes > 0, spool_bytes > 0 from replication.history order by seconds"
+        " lag_bytes > 0, spool_bytes from replication.history order by seconds"
     )
-    assert rows == [(s, 2, 1, True, False, True, True) for s in (10, 60, 600)]
+    assert rows == [(s, 2, 1, True, False, True, 7) for s in (10, 60, 600)]
 
 
 def test_only_one_writes_and_another_follows_it(streaming, recorder):
-    second = Recorder(load_config(streaming.config).target.endpoint)
-    status = status_of(streaming)
-    recorder(status)
+    second = Recorder()
+    look(streaming, recorder)
     written = streaming.target.value("select max(seen_at) from replication.history")
-    second(status_of(streaming))
+    look(streaming, second)
     assert streaming.target.value("select max(seen_at) from replication.history") == written
     recorder.close()
-    second._next_at = 0.0
-    second(status_of(streaming))
+    look(streaming, second)
     assert streaming.target.value("select max(seen_at) from replication.history") > written
     second.close()
 
 
 def test_recorder_that_lost_its_session_goes_on(streaming, recorder):
-    recorder(status_of(streaming))
+    look(streaming, recorder)
     streaming.target.execute(
         "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
         " where application_name = 'pgrepl-history' and datname = current_database()"
     )
     before = streaming.target.value("select max(seen_at) from replication.history")
     for _ in range(2):
-        recorder._next_at = 0.0
-        recorder(status_of(streaming))
+        look(streaming, recorder)
     assert streaming.target.value("select max(seen_at) from replication.history") > before
 
 
 def test_past_is_bounded_and_peaks_stay(streaming, recorder):
-    recorder(status_of(streaming))
+    look(streaming, recorder)
     now = datetime.now(UTC)
     with connect(load_config(streaming.config).target.endpoint, "test") as connection:
-        (look,) = read_history(connection, timedelta(hours=1))["shop"]
-        values = {name: getattr(look, name) for name in look.__dataclass_fields__}
+        (first,) = read_history(connection, timedelta(hours=1))["shop"]
+        values = {name: getattr(first, name) for name in first.__dataclass_fields__}
         for days, lag in ((20, 1.0), (2, 7.0), (2, 3.0), (0.2, 5.0)):
             values |= {"at": now - timedelta(days=days), "lag_seconds": lag}
-            record_looks(connection, [type(look)(**values)])
+            record_looks(connection, [Look(**values)])
         assert streaming.target.value("select count(*) from replication.history") == 12
         thin_out(connection)
         kept = streaming.target.rows(
             "select seconds, count(*), max(lag_seconds) from replication.history"
             " group by 1 order by 1"
         )
-        assert kept == [(10, 1, look.lag_seconds), (60, 2, 5.0), (600, 3, 7.0)]
+        assert kept == [(10, 1, first.lag_seconds), (60, 2, 5.0), (600, 3, 7.0)]
 
 
 def test_status_shows_the_past_as_a_plot_and_as_json(streaming, recorder):
     for _ in range(3):
-        recorder._next_at = 0.0
-        recorder(status_of(streaming))
+        look(streaming, recorder)
     streaming.target.execute(
         "update replication.history set at = at - interval '1 minute', lag_seconds = 75,"
         " seen_at = seen_at - interval '1 minute' where seconds = 10"
     )
-    recorder._next_at = 0.0
-    recorder(status_of(streaming))
+    look(streaming, recorder)
     done = run_pgrepl("status", "--since", "30min", "--config", streaming.config)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("shop, the last 30 min 0 s\n")

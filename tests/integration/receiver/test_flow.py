@@ -26,7 +26,7 @@ def test_big_transaction_passes_in_bounded_memory(streaming):
     streaming.source.execute(
         f"insert into t select g, repeat(md5(g::text), 20) from generate_series(1, {rows}) g"
     )
-    with streaming.start() as receiver:
+    with streaming.start(is_fresh=True) as receiver:
         wait_until(lambda: streaming.target.value("select count(*) from replication.raw_messages"))
         peak = peak_mib(receiver.process.pid)
         assert receiver.terminate() == 0
@@ -73,7 +73,7 @@ def test_slow_target_does_not_make_the_source_give_up(stream_alone):
     streaming = stream_alone({"wal_sender_timeout": "1s"})
     source = streaming.source
     walsender = "select pid from pg_stat_replication"
-    with streaming.start() as receiver, streaming.target.connect() as blocker:
+    with streaming.start(is_fresh=True) as receiver, streaming.target.connect() as blocker:
         receiver.wait_streaming()
         ((pid,),) = source.rows(walsender)
         with blocker.transaction():

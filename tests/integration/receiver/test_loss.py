@@ -195,7 +195,7 @@ def test_a_million_lost_changes_take_no_memory(keyless):
     keyless.source.execute(
         "insert into keyless select generate_series(1, 500000)", "analyze keyless"
     )
-    with keyless.start() as receiver:
+    with keyless.start(is_fresh=True) as receiver:
         receiver.wait_streaming()
         keyless.source.execute("update keyless set id = -id")
         wait_until(lambda: resyncs(keyless), timeout_s=120)

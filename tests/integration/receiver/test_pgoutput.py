@@ -202,7 +202,7 @@ def test_big_transaction_goes_through_in_bounded_memory(pgoutput):
         "begin; insert into t select g, repeat(md5(g::text), 30) from generate_series(1, 150000) g;"
         " truncate keyless; commit"
     )
-    with pgoutput.start() as receiver:
+    with pgoutput.start(is_fresh=True) as receiver:
         spooled = "select from replication.raw_messages where is_last"
         wait_until(lambda: pgoutput.target.rows(spooled), timeout_s=120)
         assert peak_mib(receiver.process.pid) < 350

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from bench.report import write_report
+from bench.results import forget, is_complete, load_results, save_results
 
 
 def timing(wall_s: float) -> dict[str, Any]:
@@ -43,19 +43,32 @@ RESULTS: dict[str, Any] = {
 
 
 def test_page_has_medians_of_ratios_losses_and_charts(tmp_path):
-    write_report(tmp_path, RESULTS)
+    charts: dict[str, str] = {}
+    write_report(tmp_path, RESULTS, lambda svg, path: charts.update({path.name: svg}))
     page = (tmp_path / "benchmarks.md").read_text()
     assert "| TPC-B | **2.00** (2.0) | **0.50** (4.0) |" in page
     assert "We lose at: TPC-B (pgoutput alone: 0.5)." in page
     assert "| TPC-B | pgoutput, together | 2.00 | 2.0 | source 1.0, target 1.0 | 371 |" in page
     assert "| 50 | native | 0.010 | 0.020 | 0.10 | source 0.10 |" in page
     assert "| 100,000 | 100,000 | 0.5 + 1.0 |" in page
-    assert json.loads((tmp_path / "benchmarks.json").read_text()) == RESULTS
-    for name in ("ratios", "backlog"):
-        chart = ET.parse(tmp_path / "benchmarks" / f"{name}.svg").getroot()
-        assert chart.tag.endswith("svg")
+    assert "![Ratios](benchmarks/ratios.png)" in page
+    assert charts.keys() == {"ratios.png", "backlog.png"}
+    assert all(ET.fromstring(chart).tag.endswith("svg") for chart in charts.values())
 
 
 def test_part_that_was_not_measured_is_not_on_the_page(tmp_path):
-    write_report(tmp_path, {"machine": {}, "ratios": RESULTS["ratios"]})
+    write_report(tmp_path, {"machine": {}, "ratios": RESULTS["ratios"]}, lambda *_: None)
     assert "From commit to visible" not in (tmp_path / "benchmarks.md").read_text()
+
+
+def test_runs_add_to_one_another(tmp_path):
+    assert load_results(tmp_path) == {}
+    save_results(tmp_path, RESULTS)
+    kept = load_results(tmp_path)
+    assert kept == RESULTS
+    assert is_complete(kept, "tpcb", 3)
+    assert not is_complete(kept, "tpcb", 4)
+    assert not any(is_complete(kept, name, 1) for name in ("insert", "latency", "backlog"))
+    for name in ("tpcb", "latency", "backlog"):
+        forget(kept, name)
+    assert kept == {"machine": RESULTS["machine"], "ratios": {}, "growth": {}}

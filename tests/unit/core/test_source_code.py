@@ -60,6 +60,8 @@ def test_operator_classes_and_operators_of_exclusion_constraints_are_names():
         ("'a'::character varying(5)", True),
         ("'red'::app.color", True),
         ("'x'::other.type", False),
+        ("'app.t'::regclass", False),
+        ("'app.t'::pg_catalog.regclass::text", False),
         ("now()", False),
         ("1 + 1", False),
         ("current_user", False),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgrepl.replayer import ReplaySettings
-from pgrepl.replayer.pacing import seconds_apart
+from pgrepl.replayer.pacing import Arrivals, Pause, seconds_apart
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = ReplaySettings(pace_s=1.0, hold_s=5.0)
@@ -28,3 +28,37 @@ SETTINGS = ReplaySettings(pace_s=1.0, hold_s=5.0)
 def test_the_older_the_changes_the_more_are_waited_for(ages_s, most_s):
     newest = [NOW - timedelta(seconds=age_s) for age_s in ages_s]
     assert seconds_apart(newest, NOW, SETTINGS) == (1.0, most_s)
+
+
+def test_a_pause_lasts_the_least_while_nobody_catches_up():
+    pause = Pause(1.0, 5.0)
+    assert pause.left(0.25, has_more=False) == 0.75
+    assert pause.left(1.0, has_more=False) <= 0
+
+
+def test_a_pause_is_longer_while_a_receiver_has_more_and_over_when_it_has_brought_the_last():
+    pause = Pause(1.0, 5.0)
+    assert pause.left(0.25, has_more=True) == 4.75
+    assert pause.left(0.5, has_more=True) == 4.5
+    assert pause.left(0.5, has_more=False) <= 0
+
+
+def test_under_a_steady_load_a_receiver_that_has_more_for_a_moment_does_not_end_the_pause():
+    pause = Pause(1.0, 1.0)
+    assert pause.left(0.25, has_more=True) == 0.75
+    assert pause.left(0.5, has_more=False) == 0.5
+
+
+def test_a_pause_without_a_least_time_is_for_receivers_that_have_more():
+    assert Pause(0, 1.0).left(0, has_more=False) <= 0
+    assert Pause(0, 1.0).left(0.25, has_more=True) == 0.75
+
+
+def test_one_of_many_receivers_with_more_is_enough():
+    arrivals = Arrivals()
+    assert not arrivals.has_more
+    for news in ("shop more", "crm more", "shop"):
+        arrivals.hear(news)
+    assert arrivals.has_more
+    arrivals.hear("crm")
+    assert not arrivals.has_more

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import Any
+import threading
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
 
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import AlreadyRunning, SourceUnavailable, TargetError, UsageError
-from pgrepl.resync.run import ResyncOptions, resync_tables
+from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.run import resync_tables
 from pgrepl.store.parked import follow_parking
 from tests.support.copying import Recorder, copy, make_config, slot_of
 from tests.support.killing import write_copy_config
 from tests.support.program import run_pgrepl
 from tests.support.replaying import checksums, replay_slot
+from tests.support.waiting import wait_until
 from tests.support.workload import make_tables, writers
-
-pytestmark = pytest.mark.usefixtures("one_spark_session")
 
 
 def resync(target, source, *tables: str, watcher: Recorder | None = None, wait_s: int = 30) -> Any:
@@ -91,16 +92,55 @@ def test_batch_of_replay_that_began_before_is_waited_for(source, target):
     assert states(target)["accounts"] == ("ready", True)
 
 
-def test_open_transaction_of_the_source_is_waited_for_and_named(source, target):
+def test_open_transaction_of_the_source_is_placed_and_not_waited_for(source, target):
     make_tables(source)
     copy(target, source)
+    there = f"{source.name}_app"
+    with source.connect() as writer, source.connect() as preparer:
+        # One of them gets its number after the last that ended: no snapshot lists it.
+        for connection, account in ((writer, 1), (preparer, 2)):
+            connection.execute("begin")
+            connection.execute("savepoint a")
+            connection.execute("update app.accounts set note = %s where id = %s", ("x", account))
+            connection.execute("release a")
+        preparer.execute("prepare transaction 'late'")
+        resync(target, source, "app.accounts", wait_s=1)
+        writer.execute("commit")
+        preparer.execute("commit prepared 'late'")
+    replay_slot(source, target, slot_of(source), {"app": there})
+    assert checksums(target, there) == checksums(source, "app")
+
+
+def test_transaction_that_may_be_committing_is_waited_for_and_named(source, target):
+    make_tables(source)
+    copy(target, source)
+    busy = "do $$ begin perform pg_current_xact_id(); for i in 1..2000000000 loop end loop; end $$"
     with source.connect() as writer:
-        writer.execute("begin; update app.moves set note = 'open' where id = 1")
-        with pytest.raises(SourceUnavailable, match=f"pid {writer.info.backend_pid}"):
-            resync(target, source, "app.accounts", wait_s=1)
+        pid = writer.info.backend_pid
+        call = threading.Thread(target=_run_cancelled, args=(writer, busy))
+        call.start()
+        try:
+            wait_until(
+                lambda: source.value(
+                    f"select count(*) from pg_locks where pid = {pid}"
+                    " and locktype = 'transactionid'"
+                )
+            )
+            with pytest.raises(SourceUnavailable, match=f"may be committing.* pid {pid}"):
+                resync(target, source, "app.accounts", wait_s=1)
+        finally:
+            writer.cancel_safe()
+            call.join()
 
 
-@pytest.mark.parametrize("place", ["resync.parked", "basebackup.copy_planned", "resync.copied"])
+def _run_cancelled(connection: psycopg.Connection, statement: LiteralString) -> None:
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "place", ["resync.parked", "resync.planned", "resync.copied", "resync.swapped"]
+)
 def test_killed_resync_is_begun_anew_by_the_same_command(source, target, tmp_path, place):
     make_tables(source)
     copy(target, source)
@@ -115,7 +155,7 @@ def test_killed_resync_is_begun_anew_by_the_same_command(source, target, tmp_pat
     assert checksums(target, there) == checksums(source, "app")
 
 
-@pytest.mark.parametrize("place", ["resync.parked", "basebackup.copy_planned"])
+@pytest.mark.parametrize("place", ["resync.parked", "resync.planned"])
 def test_killed_resync_is_not_finished_by_one_of_another_table(source, target, tmp_path, place):
     make_tables(source)
     copy(target, source)
@@ -160,9 +200,17 @@ def test_unknown_table_is_a_usage_error_and_a_running_copy_is_not_disturbed(sour
     copy(target, source)
     with pytest.raises(UsageError):
         resync(target, source, "app.nobody")
-    again = Recorder({"data": lambda: resync(target, source, "app.moves")})
-    with pytest.raises(AlreadyRunning):
+    again = Recorder({"data": lambda: resync(target, source, "app.accounts")})
+    with pytest.raises(AlreadyRunning, match=r"resync of table app\.accounts"):
         resync(target, source, "app.accounts", watcher=again)
+
+
+def test_two_resyncs_of_different_tables_run_side_by_side(source, target):
+    make_tables(source)
+    copy(target, source)
+    other = Recorder({"data": lambda: resync(target, source, "app.moves")})
+    resync(target, source, "app.accounts", watcher=other)
+    assert states(target)["accounts"] == states(target)["moves_0"] == ("ready", True)
 
 
 def test_program_lets_the_tables_go_on(source, target, tmp_path):

@@ -1,0 +1,48 @@
+"""Names whose bytes are no text: a database in SQL_ASCII takes any.
+
+No table of the target has such a name. They get one that tells them apart, so that whoever meets
+them can go on: a table of that name was never copied, a column of it is missing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from psycopg.adapt import Loader
+
+from pgrepl.postgres.connect import Connection
+
+__all__ = ["decode_name", "load_any_name"]
+
+#: So much is shown of it; with the checksum it is no longer than a name may be.
+_SHOWN = 32
+
+
+def decode_name(raw: bytes, codec: str) -> str:
+    r"""Return a name, or what stands for one that is not valid in the encoding.
+
+    >>> decode_name(b"t\xe9", "utf-8")
+    't? (not text: d22f9ff3)'
+
+    """
+    try:
+        return raw.decode(codec)
+    except UnicodeDecodeError:
+        shown = "".join(chr(byte) if byte < 0x80 else "?" for byte in raw[:_SHOWN])  # noqa: PLR2004
+        return f"{shown} (not text: {zlib.crc32(raw):08x})"
+
+
+class _NameLoader(Loader):
+    def load(self, data: Any) -> str:  # noqa: ANN401  psycopg hands over any kind of buffer
+        return decode_name(bytes(data), "utf-8")
+
+
+def load_any_name(connection: Connection) -> None:
+    """Let a session on a source read names of any bytes, where it can have such."""
+    if connection.info.parameter_status("server_encoding") != "SQL_ASCII":
+        return
+    # In any other encoding the server itself refuses to send them.
+    connection.execute("set client_encoding = 'SQL_ASCII'")
+    for kind in ("name", "text"):
+        connection.adapters.register_loader(kind, _NameLoader)

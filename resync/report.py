@@ -1,0 +1,46 @@
+"""What a resync is asked for, and what it reports at its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pgrepl.catalog.unreadable import Unreadable
+from pgrepl.config.naming import TableSelection
+from pgrepl.resync.choice import WayAsked
+from pgrepl.store.copy_work import TableProgress
+
+__all__ = ["ResyncOptions", "ResyncReport"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResyncOptions:
+    """The options of one run."""
+
+    tables: TableSelection
+    #: Only those that something marked.
+    is_where_needed: bool = False
+    way: WayAsked = "auto"
+    #: Bytes a second of all jobs together; None: no limit.
+    max_rate: int | None = None
+    jobs: int | None = None
+    #: How long to wait for a lock, for replay, and for what commits on the source.
+    wait_s: int = 300
+    #: Whether processes of our own copy, whatever the master is.
+    is_local: bool = False
+    #: Sleeps, or raises to break it all off.
+    pause: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResyncReport:
+    """What was copied."""
+
+    source: str
+    tables: Sequence[TableProgress]
+    #: Tables that nobody has any more, the source or the target; they wait no longer.
+    gone: Sequence[tuple[str, str]]
+    #: Tables that the role may not read; they stay as they are.
+    unreadable: Sequence[Unreadable] = ()
+    seconds: float

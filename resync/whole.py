@@ -1,0 +1,261 @@
+"""The whole way: tables copied under one snapshot into shadows, which then take their places.
+
+The tables are parked first, so that replay keeps their changes in order from before the snapshot
+on. What waits then is either visible in the snapshot, and in the copy, or not: the snapshot that is
+recorded with each table tells the two apart when the changes are applied.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pgrepl.basebackup.report import Watcher
+from pgrepl.basebackup.rows.parts import plan_parts
+from pgrepl.basebackup.rows.task import CopyTask
+from pgrepl.basebackup.rows.workers import CopyWorkers, copy_parts, start_copy_workers
+from pgrepl.basebackup.snapshot import Keeper, keep_new_snapshot
+from pgrepl.catalog.tables import SourceTable, read_plain_columns
+from pgrepl.errors import Interrupted, PgreplError, TargetUnavailable
+from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.publications.tables import read_publications
+from pgrepl.replayer.target_table import Tables
+from pgrepl.resync.locking import lock_patiently
+from pgrepl.resync.merge import merge_shadow
+from pgrepl.resync.open_transactions import await_commits
+from pgrepl.resync.shadow import count_shadow, drop_shadow, make_shadow, shadow_place
+from pgrepl.resync.sides import Sides
+from pgrepl.resync.tables import Choosing
+from pgrepl.store.copy_work import (
+    add_parts,
+    read_parts_done,
+    read_progress,
+    remove_parts,
+)
+from pgrepl.store.parked import find_followers, park_for_resync
+from pgrepl.store.resyncs import (
+    ResyncRow,
+    is_cancelled,
+    set_copied,
+    set_resync_state,
+    set_snapshot,
+    start_resync,
+)
+from pgrepl.store.tables import Unsent, begin_resync, finish_resync, record_unsent
+
+__all__ = ["CancelledError", "Whole", "WholeResync"]
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+_WAIT_POLL_S = 0.1
+
+
+class CancelledError(Interrupted):
+    """A person asked for the resync to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A table that is copied as a whole."""
+
+    table: SourceTable
+    resync: ResyncRow
+
+
+class WholeResync:
+    """Tables of one source that are copied under one snapshot."""
+
+    def __init__(self, sides: Sides, choosing: Choosing, watcher: Watcher) -> None:
+        """Begin with what was chosen."""
+        self._sides = sides
+        self._endpoint = sides.endpoint
+        self._target = sides.target
+        self._options = sides.options
+        self._choosing = choosing
+        self._watcher = watcher
+
+    def run(self, wholes: Sequence[Whole]) -> None:
+        """Copy the tables and put the rows in their places; what waits is not applied yet."""
+        with translated(self._endpoint, "cannot go on"):
+            uncopied = [whole for whole in wholes if not self._is_copied(whole)]
+            if uncopied:
+                self._copy(uncopied)
+            self._watcher.begin("swap")
+            for whole in wholes:
+                if whole.resync.state != "catching up":
+                    self._swap(whole)
+
+    def _is_copied(self, whole: Whole) -> bool:
+        """Whether an earlier run has copied all rows, and they are there still."""
+        resync = whole.resync
+        if resync.state == "copied":
+            return count_shadow(self._target, resync.resync_id) == resync.row_count
+        return resync.state == "catching up"
+
+    def _copy(self, wholes: Sequence[Whole]) -> None:
+        workers = start_copy_workers(
+            self._sides.config.spark, self._options.jobs, is_local=self._options.is_local
+        )
+        try:
+            self._watcher.begin("waiting")
+            self._park(wholes)
+            reach("resync.parked")
+            self._await_replay()
+            await_commits(
+                self._sides.source_session,
+                self._sides.source.endpoint,
+                self._options.wait_s,
+                self._options.pause,
+            )
+            reach("resync.waited")
+            keeper = keep_new_snapshot(self._sides.source.endpoint)
+            with closing(keeper.connection):
+                tables = [whole.table for whole in wholes]
+                keeper.lock(tables, self._options.wait_s)
+                # A migration may have been quicker than the lock.
+                self._choosing.check_columns(tables)
+                self._copy_rows(keeper, wholes, workers)
+        finally:
+            workers.stop()
+        reach("resync.copied")
+
+    def _park(self, wholes: Sequence[Whole]) -> None:
+        """Let replay leave the tables alone from its next transaction on."""
+        unsent: Mapping[tuple[str, str], Unsent] = {}
+        if self._sides.source.plugin == "pgoutput":
+            with translated(self._sides.source.endpoint, "cannot read the publications"):
+                unsent = read_publications(self._sides.source_session, self._sides.source).unsent(
+                    self._sides.source.selection
+                )
+        source_id = self._sides.source_id
+        keys = {whole.table.key for whole in wholes}
+        with translated(self._endpoint, "cannot park the tables"), self._target.transaction():
+            for whole in wholes:
+                park_for_resync(self._target, source_id, whole.table.key)
+                begin_resync(self._target, source_id, whole.table.key)
+                start_resync(self._target, whole.resync.resync_id)
+            record_unsent(
+                self._target,
+                source_id,
+                {name: count for name, count in unsent.items() if name in keys},
+            )
+
+    def _await_replay(self) -> None:
+        """Wait for transactions of replay that may not know yet that the tables are parked."""
+        source_id = self._sides.source_id
+        before = find_followers(self._target, source_id)
+        deadline = time.monotonic() + self._options.wait_s
+        while not before.isdisjoint(find_followers(self._target, source_id)):
+            if time.monotonic() > deadline:
+                raise TargetUnavailable(
+                    f"{self._endpoint}: replay is at work on a batch for {self._options.wait_s} s",
+                    hint="Run the same command again when that transaction is over, or raise"
+                    " --wait.",
+                )
+            self._options.pause(_WAIT_POLL_S)
+
+    def _copy_rows(self, keeper: Keeper, wholes: Sequence[Whole], workers: CopyWorkers) -> None:
+        self._watcher.begin("data")
+        with translated(self._endpoint, "cannot read the columns"):
+            tables = {whole.table.key: self._as_on_target(whole.table) for whole in wholes}
+        parts = plan_parts(tables.values(), keeper.sizes(tables.values()), workers.jobs)
+        ids = {whole.table.key: whole.resync.resync_id for whole in wholes}
+        rate = self._options.max_rate
+        task = CopyTask(
+            source=self._sides.source.endpoint,
+            target=self._endpoint,
+            run_id=uuid4(),
+            snapshot=keeper.snapshot,
+            tables=tables,
+            places={key: shadow_place(resync_id) for key, resync_id in ids.items()},
+            max_rate=None if rate is None else rate / min(workers.jobs, len(parts)),
+        )
+        source_id, start = self._sides.source_id, keeper.start
+        with translated(self._endpoint, "cannot plan the copy"), self._target.transaction():
+            # Of a run that was killed; waits for its tasks that are still at work.
+            remove_parts(self._target, source_id, tables)
+            for key, resync_id in ids.items():
+                columns = tables[key].columns
+                make_shadow(self._target, resync_id, self._place(tables[key]), columns)
+                set_snapshot(self._target, resync_id, snapshot=start.snapshot, lsn=start.lsn)
+            add_parts(
+                self._target,
+                source_id,
+                task.run_id,
+                ((p.schema, p.table, p.first_block, p.end_block, p.size_bytes) for p in parts),
+            )
+        reach("resync.planned")
+
+        def poll() -> None:
+            self._check_cancelled(list(ids.values()))
+            self._options.pause(0.0)
+            # Whatever is copied now was copied while the keeper held its locks.
+            keeper.check()
+            with translated(self._endpoint, "cannot follow the copy"):
+                self._watcher.show(
+                    [
+                        progress
+                        for progress in read_progress(self._target, source_id)
+                        if (progress.schema_name, progress.table_name) in ids
+                    ]
+                )
+
+        copy_parts(workers, task, parts, poll, _POLL_S)
+        with translated(self._endpoint, "cannot record the copy"), self._target.transaction():
+            done = read_parts_done(self._target, source_id, tables)
+            for key, resync_id in ids.items():
+                if key not in done:
+                    raise PgreplError(f"table {tables[key]} was not copied; a bug in pgrepl")
+                set_copied(self._target, resync_id, rows=done[key][0], bytes_=done[key][1])
+            remove_parts(self._target, source_id, tables)
+            keeper.check()
+
+    def _check_cancelled(self, ids: Sequence[int]) -> None:
+        with translated(self._endpoint, "cannot look for a request to cancel"):
+            if is_cancelled(self._target, ids):
+                raise CancelledError("the resync was cancelled")
+
+    def _place(self, table: SourceTable) -> tuple[str, str]:
+        return self._choosing.schemas[table.schema], table.name
+
+    def _as_on_target(self, table: SourceTable) -> SourceTable:
+        """Add the generated columns that are plain ones there: they take the source's values."""
+        place = self._place(table)
+        plain = read_plain_columns(self._target, [place])
+        return table.with_generated(plain.get(place, frozenset()))
+
+    # --- into place -----------------------------------------------------------------------------
+
+    def _swap(self, whole: Whole) -> None:
+        """Put the rows of a shadow in the place of the table's, in one transaction."""
+        key, resync_id = whole.table.key, whole.resync.resync_id
+        table = self._as_on_target(whole.table)
+
+        def swap() -> None:
+            shape = (
+                Tables(self._target, self._sides.source_id, Lsn(0), ignores_parking=True)
+                .look_up(key)
+                .shape
+            )
+            if shape is None:
+                raise PgreplError(f"the copy of {table} is gone")
+            merged = merge_shadow(self._target, shape, shadow_place(resync_id), table.columns)
+            finish_resync(self._target, self._sides.source_id, key, resync_id)
+            set_resync_state(self._target, resync_id, "catching up")
+            drop_shadow(self._target, resync_id)
+            logger.info(
+                "rows put in place",
+                extra={"table": str(table), "removed": merged.removed, "added": merged.added},
+            )
+            reach("resync.before_swap_commit")
+
+        with translated(self._endpoint, f"cannot put the rows of {table} in place"):
+            lock_patiently(self._target, self._endpoint, self._place(table), swap, self._options)
+        reach("resync.swapped")
