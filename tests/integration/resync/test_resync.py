@@ -139,9 +139,17 @@ def _run_cancelled(connection: psycopg.Connection, statement: LiteralString) -> 
 
 
 @pytest.mark.parametrize(
-    "place", ["resync.parked", "resync.planned", "resync.copied", "resync.swapped"]
+    "place",
+    [
+        "resync.parked",
+        "resync.waited",
+        "resync.planned",
+        "resync.copied",
+        "resync.before_swap_commit",
+        "resync.swapped",
+    ],
 )
-def test_killed_resync_is_begun_anew_by_the_same_command(source, target, tmp_path, place):
+def test_killed_resync_is_started_over_by_the_same_command(source, target, tmp_path, place):
     make_tables(source)
     copy(target, source)
     config = write_copy_config(tmp_path, source, target)
