@@ -26,6 +26,7 @@ from pgrepl.doctor.source_checks import (
 )
 from pgrepl.doctor.source_facts import SourceFacts, read_source
 from pgrepl.doctor.spark_checks import check_closed
+from pgrepl.doctor.stream_checks import examine_stream
 from pgrepl.doctor.table_checks import check_tables
 from pgrepl.doctor.target_checks import check_target
 from pgrepl.doctor.target_facts import TargetFacts, read_target
@@ -110,13 +111,17 @@ def _examine_databases(
     asking_target = BackgroundCall(
         lambda: _visit(config.target.endpoint, partial(read_target, owners=owners))
     )
+    streams = [source for source in sources if not source.is_database]
+    sources = [source for source in sources if source.is_database]
     asking = [BackgroundCall(partial(_visit_source, source)) for source in sources]
+    asking_streams = [BackgroundCall(partial(examine_stream, source)) for source in streams]
     visits = {source.name: call.result() for source, call in zip(sources, asking, strict=True)}
     target = asking_target.result()
     names, names_finding = _assign(sources, visits)
     examinations = [
         _examine_source(source, visits[source.name], config.ddl.include) for source in sources
     ]
+    examinations += [call.result() for call in asking_streams]
     examinations.append(_examine_target(config, target, visits, names))
     clocks = [target.clock, *(visit.clock for visit in visits.values())]
     versions = [v.facts.facts.server.version_num for v in visits.values() if v.facts is not None]

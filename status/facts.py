@@ -45,6 +45,8 @@ class SourceFacts:
     unreadable: Sequence[Unreadable] = ()
     #: Replicated tables some of whose changes pgoutput does not send, and could.
     unpublished: Sequence[str] = ()
+    #: It is topics or files: positions count records, and there is no slot.
+    is_stream: bool = False
 
     @property
     def held_bytes(self) -> int | None:
@@ -72,3 +74,5 @@ class TargetFacts:
     is_receiving: bool = False
     #: Since when replay leaves it alone because a person said so; None: it does not.
     pause: Pause | None = None
+    #: Records of topics or files that could not be read.
+    parked_record_count: int = 0

@@ -85,7 +85,7 @@ def judge(
     if isinstance(source, PgreplError):
         problems.append(Problem(source.exit_code, "source-down", source.message, source.hint))
     if target is None:
-        problems.append(_target("never-copied", "it was never copied", _copy_hint(config)))
+        problems.append(_target("never-copied", _never(config), _copy_hint(config)))
     else:
         if facts is not None:
             problems += _source_problems(facts, target)
@@ -138,7 +138,7 @@ def _source_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Probl
             f"it is on timeline {source.timeline}, it was copied on {row.timeline}",
             again,
         )
-    elif row.state != "creating":
+    elif row.state != "creating" and not source.is_stream:
         yield from _slot_problems(source, target)
 
 
@@ -206,7 +206,9 @@ def _target_problems(
         return
     again = _again_hint(row.name)
     recorded = row.received_lsn or row.consistent_point
-    if not row.has_origin:
+    if not config.is_database:
+        pass
+    elif not row.has_origin:
         yield _target("origin-missing", f'replication origin "{row.slot}" does not exist', again)
     elif (
         # While a receiver runs, both move; and they are not seen to move at once.
@@ -264,6 +266,12 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
             f"parked tables: {_named(parked)}, with {changes} changes",
             "See why with: pgrepl parked list",
         )
+    if target.parked_record_count:
+        yield _waits(
+            "parked-records",
+            f"records that could not be read: {target.parked_record_count}",
+            f"See them with: {command('parked', 'records', config.name)}",
+        )
     if target.pending_ddl_count:
         yield _waits(
             "pending-ddl",
@@ -307,8 +315,12 @@ def _waits(kind: str, message: str, hint: str) -> Problem:
     return Problem(DdlError.exit_code, kind, message, hint)
 
 
+def _never(config: SourceConfig) -> str:
+    return "it was never copied" if config.is_database else "nothing of it was ever received"
+
+
 def _copy_hint(config: SourceConfig) -> str:
-    return f"Run: {command('basebackup', config.name)}"
+    return f"Run: {command('basebackup' if config.is_database else 'receive', config.name)}"
 
 
 def _again_hint(name: str) -> str:

@@ -21,6 +21,7 @@ from pgrepl.store.overview import (
     read_troubled_tables,
 )
 from pgrepl.store.pauses import read_pauses
+from pgrepl.store.streams import count_parked_records
 
 __all__ = ["read_target"]
 
@@ -83,6 +84,7 @@ def _read(
     ((clock_at,),) = connection.execute("select clock_timestamp()").fetchall()
     tables = read_troubled_tables(connection, ids)
     pauses = read_pauses(connection)
+    parked_records = count_parked_records(connection)
     return {
         row.name: TargetFacts(
             clock_at=clock_at,
@@ -92,6 +94,7 @@ def _read(
             failures=failures[row.source_id],
             pending_ddl_count=pending.get(row.source_id, 0),
             sessions=sessions,
+            parked_record_count=parked_records.get(row.source_id, 0),
             is_receiving=find_holder(connection, receive_lock(row.name)) is not None,
             pause=pauses.get(row.source_id),
         )

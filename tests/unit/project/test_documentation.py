@@ -94,7 +94,12 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     text = (DOCS / "doctor.md").read_text(encoding="utf-8")
     documented = {
         name: first_column(section(text, title))
-        for name, title in (("source", "Sources"), ("target", "Target"), ("here", "This machine"))
+        for name, title in (
+            ("source", "Sources"),
+            ("stream", "Topics"),
+            ("target", "Target"),
+            ("here", "This machine"),
+        )
     }
     sources = {
         path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "doctor").glob("*.py")
@@ -108,6 +113,7 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     kinds = ("source", "plugin", "table", "capture", "future", "publication")
     judged = {check for kind in kinds for check in checks[f"{kind}_checks"]}
     assert set(documented["source"]) == judged | unreachable
+    assert set(documented["stream"]) == checks["stream_checks"] | {"registry"}
     of_target = checks["target_checks"] | checks["owner_checks"] | checks["code_checks"]
     assert set(documented["target"]) == of_target | version | unreachable
     here = checks["machine"] | checks["spark_checks"] | checks["examine"]
