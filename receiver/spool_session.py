@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from psycopg import errors
@@ -36,7 +36,7 @@ from pgrepl.store.receive_progress import (
     read_received,
     record_received,
 )
-from pgrepl.store.sources import SourceRow, find_source
+from pgrepl.store.sources import SourceRow, find_source, record_patterns
 from pgrepl.store.spool import CHANNEL, MORE, SpoolPart
 from pgrepl.store.spool_rows import copy_into_spool, measure_spool, turn_serial
 from pgrepl.store.streams import (
@@ -239,6 +239,15 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
             return _open_stream(connection, config, target)
         source = _checked_source(find_source(connection, config.name), config)
         _take_origin(connection, target, source)
+        # In another session: the one that holds the origin writes the spool only.
+        with closing(connect(target, "receive")) as other, translated(target, "cannot begin"):
+            selection = config.selection
+            record_patterns(
+                other,
+                source.source_id,
+                include=[pattern.text for pattern in selection.include],
+                exclude=[pattern.text for pattern in selection.exclude],
+            )
     except BaseException:
         connection.close()
         raise
