@@ -27,6 +27,7 @@ __all__ = [
     "read_options",
     "read_patterns",
     "read_schema_sources",
+    "read_slots",
     "read_target_schemas",
     "record_patterns",
     "remove_source",
@@ -70,6 +71,11 @@ def find_source(connection: Connection, name: str) -> SourceRow | None:
             " consistent_point from replication.source where name = %s",
             (name,),
         ).fetchone()
+
+
+def read_slots(connection: Connection) -> Mapping[str, str]:
+    """Return the slot of each source."""
+    return dict(connection.execute("select name, slot from replication.source").fetchall())
 
 
 def add_source(

@@ -110,11 +110,12 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     }
     version = {"version"}
     unreachable = {"reachable", "readable"}
-    kinds = ("source", "plugin", "table", "capture", "future", "publication")
+    kinds = ("source", "plugin", "table", "capture", "future", "publication", "orphaned_slot")
     judged = {check for kind in kinds for check in checks[f"{kind}_checks"]}
     assert set(documented["source"]) == judged | unreachable
     assert set(documented["stream"]) == checks["stream_checks"] | {"registry"}
-    of_target = checks["target_checks"] | checks["owner_checks"] | checks["code_checks"]
+    kinds = ("target", "owner", "code", "orphaned_source")
+    of_target = {check for kind in kinds for check in checks[f"{kind}_checks"]}
     assert set(documented["target"]) == of_target | version | unreachable
     here = checks["machine"] | checks["spark_checks"] | checks["examine"]
     assert set(documented["here"]) == here - unreachable
