@@ -31,10 +31,10 @@ from pgrepl.store.sources import (
 )
 from pgrepl.store.tables import add_tables, begin_copies, remove_tables
 
-__all__ = ["begin_copying", "forget", "make_schema", "read_left_out"]
+__all__ = ["SESSION", "begin_copying", "forget", "make_schema", "read_left_out"]
 
 # pg_dump sets these for whoever runs its script.
-_SESSION = (
+SESSION = (
     "set local check_function_bodies = off",
     "set local xmloption = content",
     "set local default_tablespace = ''",
@@ -56,7 +56,7 @@ def make_schema(
     All of it is given to ``owner`` in the end, if there is one.
     """
     with connection.transaction():
-        for statement in _SESSION:
+        for statement in SESSION:
             connection.execute(statement)
         for source_schema, target_schema in schemas.items():
             connection.execute(SQL("create schema {}").format(Identifier(target_schema)))

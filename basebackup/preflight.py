@@ -11,6 +11,7 @@ from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.schema.classify import sift
 from pgrepl.basebackup.schema.dump import read_dump
 from pgrepl.basebackup.schema.errors import SchemaError
+from pgrepl.basebackup.schema.known import Known, without_known
 from pgrepl.basebackup.schema.plan import SchemaPlan
 from pgrepl.basebackup.schema.rehearsal import judge_dump
 from pgrepl.basebackup.schema.source_objects import SourceObjects, read_objects
@@ -21,7 +22,7 @@ from pgrepl.config.naming import NameClashError, assign_target_schemas
 from pgrepl.errors import ConfigError, SourceError, TargetError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.syntax.remap import ConfinedMap, SchemaMap
+from pgrepl.syntax.remap import ConfinedMap, RemapError, SchemaMap, remap
 
 __all__ = [
     "Preparation",
@@ -144,8 +145,11 @@ def plan_schema(
     *,
     snapshot: str | None,
     target: TargetSide,
+    known: Known | None = None,
 ) -> SchemaPlan:
     """Dump the schema, take out what calls code of the source, and sort the rest.
+
+    What is known, because the target has it, is taken out as well.
 
     Raises
     ------
@@ -175,11 +179,14 @@ def plan_schema(
             with translated(target.endpoint, "cannot try out the schema"):
                 refused = judge_dump(target.connection, dump, objects, members)
             reduced = without_code(dump, objects, refused)
+        rest = without_known(reduced.dump, known or Known())
         plan = sift(
-            reduced.dump, reduced.objects, names, with_all_indexes=bool(options.with_all_indexes)
+            rest.dump, reduced.objects, names, with_all_indexes=bool(options.with_all_indexes)
         )
-    except SchemaError as exc:
-        raise SourceError(f"{source.endpoint}: {exc}", hint=exc.hint) from exc
+        plan.attach += [remap(tree, names, dump.texts.find(tree)).sql for tree in rest.attach]
+    except (SchemaError, RemapError) as exc:
+        hint = exc.hint if isinstance(exc, SchemaError) else None
+        raise SourceError(f"{source.endpoint}: {exc}", hint=hint) from exc
     plan.skipped += reduced.skipped
     plan.left_out += reduced.left_out
     return plan

@@ -21,6 +21,7 @@ from pgrepl.cli import (
     init,
     monitor,
     parked,
+    parked_records,
     pause,
     progress,
     receive,
@@ -99,6 +100,10 @@ register(_parked_app, parked.list_tables, name="list", example="pgrepl parked li
 register(_parked_app, parked.show, example="pgrepl parked show shop public.orders")
 register(_parked_app, parked.retry, example="pgrepl parked retry shop public.orders")
 register(_parked_app, parked.skip, example="pgrepl parked skip shop public.orders --through 0/1A2B")
+register(_parked_app, parked_records.records, example="pgrepl parked records feed")
+register(
+    _parked_app, parked_records.forget, example="pgrepl parked forget feed srv.public.orders 0 17"
+)
 
 _ddl_app = _group("ddl", "Capture DDL on sources, and settle DDL that stopped one.")
 register(_ddl_app, ddl.install, example="pgrepl ddl install shop")

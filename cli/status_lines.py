@@ -62,19 +62,21 @@ def _title(source: SourceStatus, history: str | None) -> Line:
     colour = "red" if source.problems else "green" if source.state == "streaming" else "yellow"
     text: str = source.state
     if source.positions is not None:
-        text += f", {_lag(source.positions.applied)}"
+        text += f", {_lag(source.positions.applied, source)}"
     if history:
         text += f"  {history}"
     return Line(source.name, text, f"bold {colour}", is_title=True)
 
 
-def _lag(step: Step) -> str:
+def _lag(step: Step, status: SourceStatus) -> str:
     if step.lag_bytes == 0:
         return "no lag"
     seconds = print_duration(step.lag_s)
     if step.lag_bytes is None:
         return f"lag at most {seconds}"
-    return f"lag {seconds}, {print_bytes(step.lag_bytes)}"
+    is_stream = status.source is not None and status.source.is_stream
+    much = _count(step.lag_bytes, "record") if is_stream else print_bytes(step.lag_bytes)
+    return f"lag {seconds}, {much}"
 
 
 def _positions(positions: Positions, status: SourceStatus) -> Iterator[Line]:
@@ -91,7 +93,7 @@ def _positions(positions: Positions, status: SourceStatus) -> Iterator[Line]:
         ("  applied", positions.applied, ""),
     )
     for label, step, more in steps:
-        text = f"{step.lsn!s:17} {_lag(step):28} {more}".rstrip()
+        text = f"{step.lsn!s:17} {_lag(step, status):28} {more}".rstrip()
         yield Line(label, text, "" if step.lag_bytes == 0 else "yellow")
 
 

@@ -72,7 +72,8 @@ def verify(
         jobs=jobs,
     )
     reports = []
-    for name in [source] if source is not None else sorted(config.sources):
+    databases = sorted(own.name for own in config.sources.values() if own.is_database)
+    for name in [source] if source is not None else databases:
         chosen = config.source(name)
         with make_watcher(name) as watcher:
             reports.append(verify_source(config, chosen, options, watcher))

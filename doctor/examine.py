@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +16,8 @@ from pgrepl.config.naming import NameClashError, assign_target_schemas
 from pgrepl.doctor import machine
 from pgrepl.doctor.capture_checks import CaptureFacts, check_capture, read_capture
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
+from pgrepl.doctor.orphaned_slot_checks import check_orphaned_slots
+from pgrepl.doctor.orphaned_source_checks import check_orphaned_sources
 from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
 from pgrepl.doctor.publication_checks import check_publications
 from pgrepl.doctor.source_checks import (
@@ -26,6 +28,7 @@ from pgrepl.doctor.source_checks import (
 )
 from pgrepl.doctor.source_facts import SourceFacts, read_source
 from pgrepl.doctor.spark_checks import check_closed
+from pgrepl.doctor.stream_checks import examine_stream
 from pgrepl.doctor.table_checks import check_tables
 from pgrepl.doctor.target_checks import check_target
 from pgrepl.doctor.target_facts import TargetFacts, read_target
@@ -110,13 +113,15 @@ def _examine_databases(
     asking_target = BackgroundCall(
         lambda: _visit(config.target.endpoint, partial(read_target, owners=owners))
     )
+    streams = [source for source in sources if not source.is_database]
+    sources = [source for source in sources if source.is_database]
     asking = [BackgroundCall(partial(_visit_source, source)) for source in sources]
+    asking_streams = [BackgroundCall(partial(examine_stream, source)) for source in streams]
     visits = {source.name: call.result() for source, call in zip(sources, asking, strict=True)}
     target = asking_target.result()
     names, names_finding = _assign(sources, visits)
-    examinations = [
-        _examine_source(source, visits[source.name], config.ddl.include) for source in sources
-    ]
+    examinations = [_examine_source(config, source, visits[source.name]) for source in sources]
+    examinations += [call.result() for call in asking_streams]
     examinations.append(_examine_target(config, target, visits, names))
     clocks = [target.clock, *(visit.clock for visit in visits.values())]
     versions = [v.facts.facts.server.version_num for v in visits.values() if v.facts is not None]
@@ -191,13 +196,14 @@ def _assign(
     return names, Finding.ok("target-schemas", f"{counted(len(names), 'schema')}, no clash")
 
 
-def _examine_source(
-    source: SourceConfig, visit: _Visit[_Reading], include: Collection[str]
-) -> Examination:
+def _examine_source(config: Config, source: SourceConfig, visit: _Visit[_Reading]) -> Examination:
     findings = list(visit.findings)
     if visit.facts is not None:
         reading = visit.facts
+        include = config.ddl.include
         findings += check_server(source, reading.facts, reading.probe, reading.writers, include)
+        slots = [each.slot for each in config.sources.values()]
+        findings.append(check_orphaned_slots(reading.facts.other_slots, slots))
         findings += check_tables(reading.facts, source.selection)
         findings.append(check_publications(source, reading.facts, reading.publications))
         findings.append(check_capture(source.name, reading.capture))
@@ -219,5 +225,10 @@ def _examine_target(
             origins=[source.origin for source in config.sources.values()],
             trusted=[source.name for source in config.sources.values() if source.trust_code],
             target_schemas=names,
+        )
+        findings += check_orphaned_sources(
+            visit.facts.source_slots,
+            visit.facts.server.origins,
+            {source.name: source.slot for source in config.sources.values()},
         )
     return Examination(Area.TARGET, "target", tuple(findings), visit.psql_conninfo)

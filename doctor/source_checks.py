@@ -12,6 +12,7 @@ from pgrepl.doctor.finding import Finding, Remedy, Status
 from pgrepl.doctor.plugin_checks import check_plugin_and_writers
 from pgrepl.doctor.plugin_probe import Probe
 from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceServer, SourceSlot
+from pgrepl.durations import print_duration
 from pgrepl.postgres.slot import PLUGINS
 from pgrepl.terminal import command
 
@@ -25,6 +26,8 @@ _RELOAD = SQL("SELECT pg_reload_conf()")
 _MB = 1024 * 1024
 #: A slot that may hold less than this is lost in a short outage of the receiver.
 _LITTLE_WAL_MB = 1024
+#: An outage over a weekend.
+_LONG_OUTAGE_S = 3 * 24 * 3600
 
 
 def check_server(
@@ -49,6 +52,7 @@ def check_server(
         *check_plugin_and_writers(source.plugin, facts, probe, writers),
         check_slot(source, server, facts.slot),
         check_wal_keep_size(server),
+        check_idle_timeout(server),
         check_encoding(server),
         check_large_objects(server),
         check_trust_code(source, include),
@@ -214,6 +218,23 @@ def check_wal_keep_size(server: SourceServer) -> Finding:
             Remedy.of(SQL("ALTER SYSTEM SET max_slot_wal_keep_size = '100GB'"), _RELOAD),
         )
     return Finding.ok("wal-keep-size", f"a slot may hold {kept} MB of WAL before it is lost")
+
+
+def check_idle_timeout(server: SourceServer) -> Finding:
+    """From PostgreSQL 18 on a slot that nobody reads for long can be invalidated."""
+    limit_s = server.idle_slot_timeout_s
+    if not limit_s:
+        return Finding.ok("idle-slot-timeout", "a slot may wait for its receiver without limit")
+    shown = print_duration(limit_s)
+    if limit_s >= _LONG_OUTAGE_S:
+        return Finding.ok("idle-slot-timeout", f"a slot may wait {shown} for its receiver")
+    return Finding(
+        "idle-slot-timeout",
+        Status.WARNING,
+        f"idle_replication_slot_timeout is {shown}: a receiver that does not run for longer, or a"
+        " job of cron with a longer interval, loses the slot, and the source must be copied again",
+        Remedy.of(SQL("ALTER SYSTEM SET idle_replication_slot_timeout = '7d'"), _RELOAD),
+    )
 
 
 def check_encoding(server: SourceServer) -> Finding:

@@ -18,6 +18,7 @@ from pgrepl.postgres.queries import load_query
 
 __all__ = [
     "SQL_ASCII",
+    "OtherSlot",
     "PluginList",
     "SourceFacts",
     "SourceServer",
@@ -51,6 +52,8 @@ class SourceServer:
     used_wal_senders: int
     encoding: str
     max_slot_wal_keep_mb: int
+    #: None before PostgreSQL 18; 0: no limit.
+    idle_slot_timeout_s: int | None
     has_large_objects: bool
 
 
@@ -111,6 +114,15 @@ class SourceSlot:
     held_bytes: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class OtherSlot:
+    """A row of ``sql/other_slots.sql``."""
+
+    name: str
+    plugin: str
+    held_bytes: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts:
     """Everything known about a source."""
@@ -125,6 +137,8 @@ class SourceFacts:
     slot: SourceSlot | None
     #: Who owns the replicated tables, and where.
     owners: Sequence[TableOwner] = ()
+    #: Slots of this database that may be pgrepl's, and that nobody reads.
+    other_slots: Sequence[OtherSlot] = ()
 
     @property
     def schemas(self) -> frozenset[str]:
@@ -138,6 +152,8 @@ def read_source(connection: Connection, source: SourceConfig) -> SourceFacts:
         (server,) = cursor.execute(_query("source_server")).fetchall()
     with connection.cursor(row_factory=class_row(SourceSlot)) as cursor:
         slot = cursor.execute(_query("source_slot"), {"slot": source.slot}).fetchone()
+    with connection.cursor(row_factory=class_row(OtherSlot)) as cursor:
+        other_slots = cursor.execute(_query("other_slots"), {"slot": source.slot}).fetchall()
     # Names in SQL_ASCII may be no text at all, and such a source is refused anyway.
     tables = [] if server.encoding == SQL_ASCII else _read_tables(connection, source.selection)
     oids = [table.oid for table in tables]
@@ -153,6 +169,7 @@ def read_source(connection: Connection, source: SourceConfig) -> SourceFacts:
         extensions=extensions,
         slot=slot,
         owners=owners,
+        other_slots=other_slots,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from psycopg.rows import class_row, scalar_row
 
@@ -11,7 +11,7 @@ from pgrepl.catalog.ownership import OwnerRole, hand_over_statements, read_owner
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.migrations import read_version
-from pgrepl.store.sources import read_schema_sources
+from pgrepl.store.sources import read_schema_sources, read_slots
 
 __all__ = ["SchemaOwner", "SourceCode", "TargetFacts", "TargetServer", "read_target"]
 
@@ -71,6 +71,8 @@ class TargetFacts:
     schema_version: int | None
     #: The schemas that pgrepl made, with the source each belongs to.
     own_schemas: dict[str, str]
+    #: The slot of each source that the target knows.
+    source_slots: Mapping[str, str] = field(default_factory=dict)
     #: Who is to own the schemas of each source of the configuration.
     owners: Sequence[SchemaOwner] = ()
     #: Code of those sources in their copies, in the order in which it can be removed.
@@ -90,6 +92,7 @@ def read_target(connection: Connection, owners: Mapping[str, str]) -> TargetFact
         closed_functions=closed,
         schema_version=version,
         own_schemas=own_schemas,
+        source_slots=read_slots(connection) if version else {},
         owners=[
             _read_owner(connection, source, role, own_schemas) for source, role in owners.items()
         ],

@@ -36,6 +36,8 @@ def survey_source(
     has_dsn: bool = True,
 ) -> Survey:
     """Return what there is of a source, and change nothing."""
+    # Nothing is ever made in a cluster of Kafka, or in a folder.
+    is_source_gone = is_source_gone or not source.is_database
     items: list[Item] = []
     failures: list[PgreplError] = []
     row: SourceRow | None = None
@@ -99,6 +101,7 @@ def drop_source(
         when the target answers, but refuses.
 
     """
+    is_source_gone = is_source_gone or not source.is_database
     report = DropReport(source.name)
     endpoint = config.target.endpoint
     with ExitStack() as stack:

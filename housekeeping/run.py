@@ -157,7 +157,7 @@ class Housekeeper:
     def _visit_source(self, connection: Connection, source: SourceRow) -> None:
         """Bring the sequences over, and keep the log of captured DDL short."""
         config, target = self._config.sources.get(source.name), self._config.target.endpoint
-        if config is None:
+        if config is None or not config.is_database:
             return
         endpoint = config.endpoint
         with self._chore(source, target, "cannot set the sequences"):

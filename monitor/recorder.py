@@ -16,8 +16,8 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.status import Status
 from pgrepl.status.history import look_of
-from pgrepl.store.history import HISTORY_VERSION, LOOK_S, record_looks, thin_out
-from pgrepl.store.migrations import has_migrations
+from pgrepl.store.history import HISTORY_STEP, LOOK_S, record_looks, thin_out
+from pgrepl.store.migrations import has_step, read_version
 
 __all__ = ["Recorder"]
 
@@ -81,7 +81,8 @@ class Recorder:
         if self._connection is not None:
             return self._connection
         connection = connect(target, "history", patience_s=_PATIENCE_S)
-        if has_migrations(connection, HISTORY_VERSION) and try_lock(connection, _LOCK):
+        is_there = read_version(connection) and has_step(connection, HISTORY_STEP)
+        if is_there and try_lock(connection, _LOCK):
             self._connection = connection
             return connection
         connection.close()

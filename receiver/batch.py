@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.receiver.routing import TableName
 from pgrepl.store.spool import SpoolPart
+from pgrepl.store.streams import OffsetMove, ParkedRecord
 
 __all__ = ["Batch"]
 
@@ -31,3 +33,8 @@ class Batch:
     transaction_count: int = 0
     change_count: int = 0
     byte_count: int = 0
+    #: Of a source of records: the partitions that moved, and the records that cannot be read.
+    offsets: Sequence[OffsetMove] = ()
+    parked: Sequence[ParkedRecord] = ()
+    #: Where the database stood that a stream tells of, if it says so.
+    source_lsn: Lsn | None = None

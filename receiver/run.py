@@ -70,7 +70,8 @@ class Receiver:
         self._notifier = notifier or Notifier({})
         self._wakeup = Wakeup()
         self._reader = make_source(
-            source, Surroundings(self._settings, self._wakeup, self._notifier)
+            source,
+            Surroundings(self._settings, self._wakeup, self._notifier, config.replay.on_error),
         )
         self._stopping = threading.Event()
         #: What to go on with, once the session at hand has ended.

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from pgrepl.config.model import SourceConfig
+from pgrepl.config.model import OnError, SourceConfig
 from pgrepl.position import Position
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.spool_session import SpoolSession
@@ -26,6 +26,8 @@ class Surroundings:
     #: Ends waits, and says when to stop.
     wakeup: Wakeup
     notifier: Notifier
+    #: What a record does that cannot be read.
+    on_error: OnError = "park"
 
 
 class SourceStream(Protocol):

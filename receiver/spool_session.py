@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from psycopg import errors
@@ -37,9 +37,18 @@ from pgrepl.store.receive_progress import (
     read_received,
     record_received,
 )
-from pgrepl.store.sources import SourceRow, find_source
+from pgrepl.store.sources import SourceRow, find_source, record_patterns
 from pgrepl.store.spool import CHANNEL, MORE, SpoolPart
 from pgrepl.store.spool_rows import copy_into_spool, measure_spool, turn_serial
+from pgrepl.store.streams import (
+    Partition,
+    add_partition,
+    add_stream,
+    move_partitions,
+    park_records,
+    read_partitions,
+    record_position,
+)
 from pgrepl.store.tables import add_lost_table, read_marked
 from pgrepl.terminal import command
 
@@ -65,9 +74,17 @@ class Progress:
 class SpoolSession:
     """An open session that holds the origin; use it from one thread at a time."""
 
-    def __init__(self, connection: Connection, endpoint: Endpoint, source: SourceRow) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        endpoint: Endpoint,
+        source: SourceRow,
+        *,
+        holds_origin: bool = True,
+    ) -> None:
         """Take over a connection in autocommit mode whose session has the origin set up."""
         self._connection = connection
+        self._holds_origin = holds_origin
         self._endpoint = self.endpoint = endpoint
         self.is_in_transaction = False
         self.source = source
@@ -89,6 +106,17 @@ class SpoolSession:
         with translated(self._endpoint, "cannot read the progress"):
             received = read_received(self._connection, self.source.source_id)
         return None if received is None else Progress(*received)
+
+    def read_partitions(self) -> Sequence[Partition]:
+        """Return where the partitions of a source of records are."""
+        with translated(self._endpoint, "cannot read the offsets"):
+            return read_partitions(self._connection, self.source.source_id)
+
+    def add_partitions(self, partitions: Sequence[Partition]) -> None:
+        """Record partitions before anything of them is received."""
+        with translated(self._endpoint, "cannot write the offsets"):
+            for partition in partitions:
+                add_partition(self._connection, self.source.source_id, partition)
 
     def read_buckets(self) -> Mapping[TableName, int]:
         """Return the buckets that tables were put into."""
@@ -163,6 +191,13 @@ class SpoolSession:
             add_lost_table(self._connection, source_id, name, reason, batch.position or _SOME_DAY)
         for name, bucket in batch.buckets.items():
             put_into_bucket(self._connection, source_id, name, bucket)
+        if batch.parked:
+            park_records(self._connection, source_id, batch.parked)
+        if batch.offsets and isinstance(batch.position, Lsn):
+            move_partitions(self._connection, source_id, batch.offsets)
+            record_position(
+                self._connection, source_id, batch.position, batch.offsets, batch.source_lsn
+            )
 
     def _count(self, batch: Batch) -> None:
         """Add up what is counted with the commit."""
@@ -177,11 +212,7 @@ class SpoolSession:
     def _commit(self, batch: Batch, position: Position, news: str) -> None:
         """Record the position and commit, in one round trip."""
         notify = SQL("select pg_notify({}, {});").format(Literal(CHANNEL), Literal(news))
-        statement = SQL(
-            "{record}{notify}"
-            "select pg_replication_origin_xact_setup({lsn}, clock_timestamp());"
-            "commit"
-        ).format(
+        statement = SQL("{record}{notify}{origin}commit").format(
             record=record_received(
                 self.source.source_id,
                 seq=batch.last_seq,
@@ -189,7 +220,11 @@ class SpoolSession:
                 commit_at=batch.commit_at,
                 received=self._received,
             ),
-            lsn=Literal(position),
+            origin=SQL("select pg_replication_origin_xact_setup({}, clock_timestamp());").format(
+                Literal(position)
+            )
+            if self._holds_origin
+            else SQL(""),
             notify=notify if batch.parts else SQL(""),
         )
         self._connection.execute(statement)
@@ -216,12 +251,44 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
                 " where name = 'synchronous_commit' and setting = 'off'"
                 " or name in ('lock_timeout', 'transaction_timeout')"
             )
+        if not config.is_database:
+            return _open_stream(connection, config, target)
         source = _checked_source(find_source(connection, config.name), config)
         _take_origin(connection, target, source)
+        # In another session: the one that holds the origin writes the spool only.
+        with closing(connect(target, "receive")) as other, translated(target, "cannot begin"):
+            selection = config.selection
+            record_patterns(
+                other,
+                source.source_id,
+                include=[pattern.text for pattern in selection.include],
+                exclude=[pattern.text for pattern in selection.exclude],
+            )
     except BaseException:
         connection.close()
         raise
     return SpoolSession(connection, target, source)
+
+
+def _open_stream(connection: Connection, config: SourceConfig, target: Endpoint) -> SpoolSession:
+    """Open the target for records: there is nothing to copy first, and no origin."""
+    with translated(target, "cannot prepare the session"):
+        lock = receive_lock(config.name)
+        if not try_lock(connection, lock):
+            raise (LiveReceiver if is_alive(connection, lock) else AlreadyRunning)(
+                f'another receiver of source "{config.name}" runs',
+                hint="Only one receiver per source can run; pg_stat_activity shows it as"
+                " pgrepl-receive.",
+            )
+        with connection.transaction():
+            source = add_stream(connection, config.name, config.slot)
+    if source.system_identifier:
+        raise TargetError(
+            f'source "{config.name}" was copied from a database,'
+            f' and is of kind "{config.kind}" now',
+            hint=f"Give it another name, or remove it first: {command('drop', config.name)}",
+        )
+    return SpoolSession(connection, target, source, holds_origin=False)
 
 
 def _checked_source(source: SourceRow | None, config: SourceConfig) -> SourceRow:

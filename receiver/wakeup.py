@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from contextlib import suppress
 
 __all__ = ["Wakeup"]
@@ -34,6 +35,11 @@ class Wakeup:
         with suppress(BlockingIOError):
             while os.read(self.descriptor, 4096):
                 pass
+
+    def wait(self, seconds: float) -> None:
+        """Wait until somebody wakes, or for so long."""
+        select.select([self.descriptor], [], [], seconds)
+        self.clear()
 
     def close(self) -> None:
         """Close the pipe."""

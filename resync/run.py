@@ -89,10 +89,12 @@ def resync_tables(
                 f'no replicated table of source "{source.name}" matches the names given',
                 hint="Write schema.table as on the source; * stands for any characters.",
             )
-        copied = _Run(sides, choosing, watcher).copy(tables) if tables else ()
+        run = _Run(sides, choosing, watcher)
+        copied = run.copy(tables) if tables else ()
         if copied:
             watcher.begin("changes that waited")
             go_on(copied)
+            run.finish()
     return ResyncReport(
         source=source.name,
         tables=copied,
@@ -117,7 +119,7 @@ class _Run:
         self._sides = sides
         self._target = sides.target
         self._choosing = choosing
-        self._watcher = watcher
+        self._whole = WholeResync(sides, choosing, watcher)
 
     def copy(self, tables: Sequence[SourceTable]) -> Sequence[TableProgress]:
         """Copy the tables, each in its way; return those for which changes may wait."""
@@ -129,7 +131,7 @@ class _Run:
         wholes = [Whole(t, rows[t.key]) for t in tables if rows[t.key].way == "whole"]
         try:
             if wholes:
-                WholeResync(self._sides, self._choosing, self._watcher).run(wholes)
+                self._whole.run(wholes)
             for table in tables:
                 if rows[table.key].way == "chunked":
                     self._run_chunked(table, rows[table.key])
@@ -142,6 +144,10 @@ class _Run:
         with translated(endpoint, "cannot read what was copied"):
             progress = read_progress(self._target, self._sides.source_id)
         return [table for table in progress if (table.schema_name, table.table_name) in keys]
+
+    def finish(self) -> None:
+        """Do what has to wait until the tables are caught up."""
+        self._whole.finish()
 
     def _request(self, table: SourceTable) -> ResyncRow:
         """Record that a table is copied, in which way, and how far an earlier run came."""
@@ -157,7 +163,7 @@ class _Run:
         facts = TableFacts(
             name=shown_name(*table.key),
             size_bytes=size,
-            is_first=condition is None,
+            is_first=self._choosing.is_first(table),
             is_live=condition is not None
             and condition.state == "ready"
             and condition.parked_reason is None,

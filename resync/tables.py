@@ -16,7 +16,6 @@ from pgrepl.store.tables import (
     read_source_oids,
     remove_table_row,
 )
-from pgrepl.terminal import command
 
 __all__ = ["Choosing"]
 
@@ -33,20 +32,34 @@ class Choosing:
         self.schemas = read_target_schemas(sides.target, sides.source_id)
         #: Tables asked for that the role may not read: they keep nobody from copying the others.
         self.unreadable: Sequence[Unreadable] = ()
+        self._first: set[tuple[str, str]] = set()
 
     def choose(self) -> Sequence[SourceTable]:
-        """Return the tables asked for, if their copies can take their rows."""
+        """Return the tables asked for, if their copies can take their rows or there are none.
+
+        With a new partition come the others of its root that are new.
+        """
         wanted = self._sides.options.tables
         with translated(self._source.endpoint, "cannot read the catalogue"):
-            tables = [
+            possible = [
                 table
                 for table in read_tables(self._sides.source_session)
                 if not table.is_partitioned
                 and not table.is_unlogged
                 and self._source.selection.matches(table.root_schema, table.root_name)
-                and (
-                    wanted.matches(*table.key) or wanted.matches(table.root_schema, table.root_name)
-                )
+            ]
+            self._first = {t.key for t in possible if self._find_copy(t) is None}
+            asked = {
+                table.key
+                for table in possible
+                if wanted.matches(*table.key) or wanted.matches(table.root_schema, table.root_name)
+            }
+            roots = {(t.root_schema, t.root_name) for t in possible if t.key in asked & self._first}
+            tables = [
+                table
+                for table in possible
+                if table.key in asked
+                or (table.key in self._first and (table.root_schema, table.root_name) in roots)
             ]
             closed = {
                 item.key: item
@@ -58,6 +71,15 @@ class Choosing:
         tables = [table for table in tables if table.key not in closed]
         self.check_columns(tables)
         return tables
+
+    def is_first(self, table: SourceTable) -> bool:
+        """Whether the target has no copy of a table yet."""
+        return table.key in self._first
+
+    def _find_copy(self, table: SourceTable) -> int | None:
+        return find_copy(
+            self._target, self._sides.source_id, table.key, self.schemas.get(table.schema)
+        )
 
     def forget_gone(self) -> Sequence[tuple[str, str]]:
         """Forget the tables asked for that lost changes and are no more, and return them.
@@ -97,6 +119,8 @@ class Choosing:
             named = {table.key: table.oid for table in read_tables(self._sides.source_session)}
         oids = read_source_oids(self._target, self._sides.source_id)
         for table in tables:
+            if self.is_first(table):
+                continue
             expected = oids.get(table.key, table.oid)
             if not (named.get(table.key) == table.oid == expected):
                 raise TargetError(
@@ -106,14 +130,11 @@ class Choosing:
             self._check_columns(table, columns[table.key])
 
     def _check_columns(self, table: SourceTable, columns: Sequence[Column]) -> None:
-        copy = find_copy(
-            self._target, self._sides.source_id, table.key, self.schemas.get(table.schema)
-        )
+        copy = self._find_copy(table)
         if copy is None:
             raise TargetError(
-                f"{self._endpoint}: there is no copy of {table} that could be copied again",
-                hint="Only tables that were copied once can be; copy the source again with"
-                f" {command('basebackup', self._source.name, '--restart')}.",
+                f"{self._endpoint}: the copy of {table} was dropped meanwhile",
+                hint="Run the same command again.",
             )
         if not is_copy_of(columns, read_columns(self._target, copy)):
             raise TargetError(

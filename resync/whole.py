@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from uuid import uuid4
 
+from pgrepl.basebackup.post_data import analyze
 from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.rows.parts import plan_parts
 from pgrepl.basebackup.rows.task import CopyTask
@@ -26,6 +27,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.tables import read_publications
 from pgrepl.replayer.target_table import Tables
+from pgrepl.resync.join import Join, check_received, publish
 from pgrepl.resync.locking import lock_patiently
 from pgrepl.resync.merge import merge_shadow
 from pgrepl.resync.open_transactions import await_commits
@@ -47,7 +49,14 @@ from pgrepl.store.resyncs import (
     set_snapshot,
     start_resync,
 )
-from pgrepl.store.tables import Unsent, begin_resync, finish_resync, record_unsent
+from pgrepl.store.sources import read_target_schemas
+from pgrepl.store.tables import (
+    Unsent,
+    add_joining_table,
+    begin_resync,
+    finish_resync,
+    record_unsent,
+)
 
 __all__ = ["CancelledError", "Whole", "WholeResync"]
 
@@ -80,6 +89,7 @@ class WholeResync:
         self._options = sides.options
         self._choosing = choosing
         self._watcher = watcher
+        self._join: Join | None = None
 
     def run(self, wholes: Sequence[Whole]) -> None:
         """Copy the tables and put the rows in their places; what waits is not applied yet."""
@@ -88,14 +98,26 @@ class WholeResync:
             if uncopied:
                 self._copy(uncopied)
             self._watcher.begin("swap")
+            if self._join is not None:
+                self._show([whole for whole in uncopied if whole.resync.is_first])
             for whole in wholes:
-                if whole.resync.state != "catching up":
+                if whole.resync.state != "catching up" and not whole.resync.is_first:
                     self._swap(whole)
+        with translated(self._endpoint, "cannot analyze the tables"):
+            keys = [whole.table.key for whole in wholes]
+            schemas = read_target_schemas(self._target, self._sides.source_id)
+            analyze(self._target, self._endpoint, keys, schemas, 1)
+
+    def finish(self) -> None:
+        """Make the foreign keys of new tables, which are caught up now."""
+        if self._join is not None:
+            with translated(self._endpoint, "cannot make the foreign keys"):
+                self._join.tie()
 
     def _is_copied(self, whole: Whole) -> bool:
         """Whether an earlier run has copied all rows, and they are there still."""
         resync = whole.resync
-        if resync.state == "copied":
+        if resync.state == "copied" and not resync.is_first:
             return count_shadow(self._target, resync.resync_id) == resync.row_count
         return resync.state == "catching up"
 
@@ -103,8 +125,10 @@ class WholeResync:
         workers = start_copy_workers(
             self._sides.config.spark, self._options.jobs, is_local=self._options.is_local
         )
+        first = [whole.table for whole in wholes if whole.resync.is_first]
         try:
             self._watcher.begin("waiting")
+            publish(self._sides, first)
             self._park(wholes)
             reach("resync.parked")
             self._await_replay()
@@ -114,6 +138,7 @@ class WholeResync:
                 self._options.wait_s,
                 self._options.pause,
             )
+            check_received(self._sides, first)
             reach("resync.waited")
             keeper = keep_new_snapshot(self._sides.source.endpoint)
             with closing(keeper.connection):
@@ -121,6 +146,8 @@ class WholeResync:
                 keeper.lock(tables, self._options.wait_s)
                 # A migration may have been quicker than the lock.
                 self._choosing.check_columns(tables)
+                if first:
+                    self._join = self._make_first(keeper, first)
                 self._copy_rows(keeper, wholes, workers)
         finally:
             workers.stop()
@@ -138,6 +165,11 @@ class WholeResync:
         keys = {whole.table.key for whole in wholes}
         with translated(self._endpoint, "cannot park the tables"), self._target.transaction():
             for whole in wholes:
+                table = whole.table
+                if whole.resync.is_first:
+                    add_joining_table(
+                        self._target, source_id, table.key, table.definition, table.oid
+                    )
                 park_for_resync(self._target, source_id, whole.table.key)
                 begin_resync(self._target, source_id, whole.table.key)
                 start_resync(self._target, whole.resync.resync_id)
@@ -174,16 +206,23 @@ class WholeResync:
             run_id=uuid4(),
             snapshot=keeper.snapshot,
             tables=tables,
-            places={key: shadow_place(resync_id) for key, resync_id in ids.items()},
+            places={
+                whole.table.key: self._place(whole.table)
+                if whole.resync.is_first
+                else shadow_place(whole.resync.resync_id)
+                for whole in wholes
+            },
             max_rate=None if rate is None else rate / min(workers.jobs, len(parts)),
         )
         source_id, start = self._sides.source_id, keeper.start
         with translated(self._endpoint, "cannot plan the copy"), self._target.transaction():
             # Of a run that was killed; waits for its tasks that are still at work.
             remove_parts(self._target, source_id, tables)
-            for key, resync_id in ids.items():
-                columns = tables[key].columns
-                make_shadow(self._target, resync_id, self._place(tables[key]), columns)
+            for whole in wholes:
+                key, resync_id = whole.table.key, whole.resync.resync_id
+                if not whole.resync.is_first:
+                    columns = tables[key].columns
+                    make_shadow(self._target, resync_id, self._place(tables[key]), columns)
                 set_snapshot(self._target, resync_id, snapshot=start.snapshot, lsn=start.lsn)
             add_parts(
                 self._target,
@@ -223,6 +262,9 @@ class WholeResync:
                 raise CancelledError("the resync was cancelled")
 
     def _place(self, table: SourceTable) -> tuple[str, str]:
+        """Return where the copy of a table is: while it is new, out of sight."""
+        if self._join is not None and self._choosing.is_first(table):
+            return self._join.place(table)
         return self._choosing.schemas[table.schema], table.name
 
     def _as_on_target(self, table: SourceTable) -> SourceTable:
@@ -232,6 +274,27 @@ class WholeResync:
         return table.with_generated(plain.get(place, frozenset()))
 
     # --- into place -----------------------------------------------------------------------------
+
+    def _make_first(self, keeper: Keeper, tables: Sequence[SourceTable]) -> Join:
+        """Make tables that the target never had, out of sight."""
+        join = Join(self._sides, keeper, tables)
+        with translated(self._endpoint, "cannot make the tables"), self._target.transaction():
+            join.make()
+        reach("resync.made")
+        return join
+
+    def _show(self, wholes: Sequence[Whole]) -> None:
+        """Give new tables their names and keys, in one transaction."""
+        if self._join is None:
+            return
+        with translated(self._endpoint, "cannot make the keys"), self._target.transaction():
+            self._join.show()
+            for whole in wholes:
+                resync_id = whole.resync.resync_id
+                finish_resync(self._target, self._sides.source_id, whole.table.key, resync_id)
+                set_resync_state(self._target, resync_id, "catching up")
+            reach("resync.before_swap_commit")
+        reach("resync.swapped")
 
     def _swap(self, whole: Whole) -> None:
         """Put the rows of a shadow in the place of the table's, in one transaction."""

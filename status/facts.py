@@ -52,6 +52,8 @@ class SourceFacts:
     unreadable: Sequence[Unreadable] = ()
     #: Replicated tables some of whose changes pgoutput does not send, and could.
     unpublished: Sequence[str] = ()
+    #: It is topics or files: positions count records, and there is no slot.
+    is_stream: bool = False
 
     def seconds_to_loss(self, wal_bytes_per_s: float | None) -> float | None:
         """Return how long a slot that nobody reads lasts when WAL is written at this rate.
@@ -96,3 +98,5 @@ class TargetFacts:
     is_receiving: bool = False
     #: Since when replay leaves it alone because a person said so; None: it does not.
     pause: Pause | None = None
+    #: Records of topics or files that could not be read.
+    parked_record_count: int = 0

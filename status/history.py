@@ -13,8 +13,8 @@ from pgrepl.errors import SchemaVersionError
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.status.judge import SourceStatus
-from pgrepl.store.history import HISTORY_VERSION, Look, read_history, resolution_of
-from pgrepl.store.migrations import has_migrations
+from pgrepl.store.history import HISTORY_STEP, Look, read_history, resolution_of
+from pgrepl.store.migrations import has_step, read_version
 
 __all__ = ["History", "Point", "history_as_json", "look_of", "read_past"]
 
@@ -89,7 +89,7 @@ def read_past(target: Endpoint, since: timedelta, names: Sequence[str] | None = 
         connect(target, "status", patience_s=_PATIENCE_S) as connection,
         translated(target, "cannot read the history"),
     ):
-        if not has_migrations(connection, HISTORY_VERSION):
+        if not read_version(connection) or not has_step(connection, HISTORY_STEP):
             raise SchemaVersionError(
                 'target: schema "replication" has no history yet',
                 hint="The next receive or replay of this version of pgrepl makes it.",

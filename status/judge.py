@@ -104,7 +104,7 @@ def judge(
     if isinstance(source, PgreplError):
         problems.append(Problem(source.exit_code, "source-down", source.message, source.hint))
     if target is None:
-        problems.append(_uncopied("never-copied", "it was never copied", config.name))
+        problems.append(_uncopied("never-copied", _never(config), config))
     else:
         if facts is not None:
             problems += _source_problems(facts, target)
@@ -165,7 +165,7 @@ def _source_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Probl
             f"it is on timeline {source.timeline}, it was copied on {row.timeline}",
             row.name,
         )
-    elif row.state != "creating":
+    elif row.state != "creating" and not source.is_stream:
         yield from _slot_problems(source, target)
 
 
@@ -229,12 +229,14 @@ def _target_problems(
     if row.state != "streaming":
         is_dropped = any(failure.stage == "drop" for failure in target.failures)
         if not is_dropped and not target.sessions.get("basebackup"):
-            yield _uncopied("copy-unfinished", "its copy is not whole, and none runs", config.name)
+            yield _uncopied("copy-unfinished", "its copy is not whole, and none runs", config)
         return
     again = command("basebackup", row.name, "--restart")
     again_hint = f"Copy it again: {again}"
     recorded = row.received_lsn or row.consistent_point
-    if not row.has_origin:
+    if not config.is_database:
+        pass
+    elif not row.has_origin:
         missing = f'replication origin "{row.slot}" does not exist'
         yield _target("origin-missing", missing, again_hint, again)
     elif (
@@ -302,6 +304,12 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
                 for verb in ("show", "retry")
             ),
         )
+    if target.parked_record_count:
+        yield _waits(
+            "parked-records",
+            f"records that could not be read: {target.parked_record_count}",
+            f"See them with: {command('parked', 'records', config.name)}",
+        )
     if target.pending_ddl_count:
         yield _waits(
             "pending-ddl",
@@ -347,9 +355,13 @@ def _waits(kind: str, message: str, hint: str, *commands: str) -> Problem:
     return Problem(DdlError.exit_code, kind, message, hint, commands)
 
 
-def _uncopied(kind: str, message: str, name: str) -> Problem:
-    copy = command("basebackup", name)
-    return _target(kind, message, f"Run: {copy}", copy)
+def _never(config: SourceConfig) -> str:
+    return "it was never copied" if config.is_database else "nothing of it was ever received"
+
+
+def _uncopied(kind: str, message: str, config: SourceConfig) -> Problem:
+    begin = command("basebackup" if config.is_database else "receive", config.name)
+    return _target(kind, message, f"Run: {begin}", begin)
 
 
 def _broken(kind: str, message: str, name: str) -> Problem:

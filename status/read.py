@@ -86,7 +86,8 @@ def _answer(
 ) -> SourceFacts | PgreplError:
     if not reading.wait(max(deadline - time.monotonic(), 0)):
         return SourceUnavailable(
-            f"{source.endpoint}: no answer in time", hint="Is the server overloaded, or stopped?"
+            f'source "{source.name}": no answer in time',
+            hint="Is the server overloaded, or stopped?",
         )
     try:
         return reading.result()

@@ -15,6 +15,7 @@ from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.tables import read_publications
 from pgrepl.status.facts import SourceFacts
+from pgrepl.status.stream_facts import read_stream
 
 __all__ = ["PATIENCE_S", "read_source"]
 
@@ -31,6 +32,8 @@ def read_source(config: SourceConfig) -> SourceFacts:
         when it does not answer in time, or refuses.
 
     """
+    if not config.is_database:
+        return read_stream(config)
     endpoint = config.endpoint
     with (
         connect(endpoint, "status", patience_s=PATIENCE_S) as connection,

@@ -13,8 +13,14 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.status.facts import TargetFacts
 from pgrepl.store.copy_work import read_progress
 from pgrepl.store.counters import read_batch_counters
-from pgrepl.store.migrations import check_schema_version, has_migrations, read_version
+from pgrepl.store.migrations import (
+    check_schema_version,
+    has_migrations,
+    has_step,
+    read_version,
+)
 from pgrepl.store.overview import (
+    NEEDED_STEP,
     NEEDED_VERSION,
     count_undecided_ddl,
     read_failures,
@@ -23,6 +29,7 @@ from pgrepl.store.overview import (
     read_troubled_tables,
 )
 from pgrepl.store.pauses import read_pauses
+from pgrepl.store.streams import count_parked_records
 
 __all__ = ["read_target"]
 
@@ -63,10 +70,10 @@ def _has_schema(connection: Connection) -> bool:
     check_schema_version(version)
     if version == 0:
         return False
-    if not has_migrations(connection, NEEDED_VERSION):
+    if not has_migrations(connection, NEEDED_VERSION) or not has_step(connection, NEEDED_STEP):
         raise SchemaVersionError(
             f'target: schema "replication" has version {version},'
-            f" status needs version {NEEDED_VERSION}",
+            f' status needs version {NEEDED_VERSION} and step "{NEEDED_STEP}"',
             hint="The next basebackup, receive or replay of this version of pgrepl brings it up"
             " to date.",
         )
@@ -87,6 +94,7 @@ def _read(
     copied = {table.source_id for table in tables if table.state in ("pending", "copying")}
     batches = read_batch_counters(connection, ids)
     pauses = read_pauses(connection)
+    parked_records = count_parked_records(connection)
     return {
         row.name: TargetFacts(
             clock_at=clock_at,
@@ -98,6 +106,7 @@ def _read(
             sessions=sessions,
             batches=batches.get(row.source_id, ()),
             copies=read_progress(connection, row.source_id) if row.source_id in copied else (),
+            parked_record_count=parked_records.get(row.source_id, 0),
             is_receiving=find_holder(connection, receive_lock(row.name)) is not None,
             pause=pauses.get(row.source_id),
         )

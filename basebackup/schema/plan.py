@@ -43,6 +43,8 @@ class SchemaPlan:
     before: list[str] = field(default_factory=list)
     #: Run after the data, phase by phase.
     steps: list[Step] = field(default_factory=list)
+    #: Attaches new partitions to tables that were there before: run after the keys.
+    attach: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     #: What calls code of the source and is not made for that reason.
     skipped: list[SkippedCode] = field(default_factory=list)

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pgrepl.config.dsn import Dsn
 from pgrepl.config.keys import read_keys
 from pgrepl.config.model import (
     Config,
@@ -132,6 +133,7 @@ def _check_sources(sources: Mapping[str, SourceConfig], problems: Problems) -> N
         problems.add("sources", "there is none: add a section [sources.NAME] with its dsn")
     slots: dict[str, str] = {}
     for source in sources.values():
+        _check_kind(source, problems)
         _check_target_schemas(source, problems)
         _check_publications(source, problems)
         first = slots.setdefault(source.slot, source.name)
@@ -142,6 +144,32 @@ def _check_sources(sources: Mapping[str, SourceConfig], problems: Problems) -> N
                 " the origin on the target has the same name, so each source needs its own",
             )
     _check_clashes(sources.values(), problems)
+
+
+def _check_kind(source: SourceConfig, problems: Problems) -> None:
+    """Check that a source has what its kind needs, and nothing of another kind."""
+    stream = source.stream
+    needed: dict[str, dict[str, object]] = {
+        "postgres": {"dsn": source.dsn != Dsn("")},
+        "kafka": {"bootstrap": stream.bootstrap, "topics": stream.topics},
+        "files": {"path": stream.path},
+    }
+    for kind, its in needed.items():
+        for key, value in its.items():
+            if kind == source.kind and not value:
+                problems.add(f"sources.{source.name}.{key}", f'is missing: kind is "{kind}"')
+            if kind != source.kind and value:
+                problems.add(
+                    f"sources.{source.name}.{key}", f'is of kind "{kind}", not "{source.kind}"'
+                )
+    if source.kind == "kafka" and stream.format == "avro" and not stream.registry:
+        problems.add(f"sources.{source.name}.registry", 'is missing: format is "avro"')
+    if source.kind == "files":
+        problems.add(f"sources.{source.name}.kind", "files cannot be received yet")
+    if stream.transaction_topic:
+        problems.add(f"sources.{source.name}.transaction_topic", "cannot be used yet")
+    if stream.transaction_topic and stream.envelope != "debezium":
+        problems.add(f"sources.{source.name}.transaction_topic", 'is of envelope "debezium" only')
 
 
 def _check_publications(source: SourceConfig, problems: Problems) -> None:
@@ -170,7 +198,7 @@ def _check_target_schemas(source: SourceConfig, problems: Problems) -> None:
                 f"{_target_schema(source, '')}x", f'any schema of source "{source.name}"'
             )
         else:
-            assign_target_schemas([(source.name, source.dsn.dbname or "", source.schema, schemas)])
+            assign_target_schemas([(source.name, source.db or "", source.schema, schemas)])
     except NameClashError as exc:
         problems.add(key, str(exc))
 
@@ -206,10 +234,8 @@ def _check_clashes(sources: Iterable[SourceConfig], problems: Problems) -> None:
 
 def _is_known(source: SourceConfig) -> bool:
     """Whether the target schemas can be told without asking the source for its database."""
-    return source.dsn.dbname is not None or not source.schema.uses("db")
+    return source.db is not None or not source.schema.uses("db")
 
 
 def _target_schema(source: SourceConfig, schema: str) -> str:
-    return source.schema.target_schema(
-        source=source.name, db=source.dsn.dbname or "", schema=schema
-    )
+    return source.schema.target_schema(source=source.name, db=source.db or "", schema=schema)

@@ -42,6 +42,7 @@ Check: TypeAlias = Callable[[T], str | None]
 
 _KEY = "key"
 _GROUP = "group"
+_OPTIONAL = "optional"
 #: The default of a key that must be there.
 _REQUIRED: Any = None
 
@@ -69,6 +70,7 @@ def text(
     *,
     default_for: Callable[[str], str] | None = None,
     check: Check[str] = lambda _: None,
+    write: Callable[[str], str] = str,
 ) -> Metadata:
     """Declare a text."""
 
@@ -77,11 +79,16 @@ def text(
         _complain(section, key, check(value))
         return value
 
-    return {_KEY: Key(meaning=meaning, read=read, default_for=default_for)}
+    return {_KEY: Key(meaning=meaning, read=read, write=write, default_for=default_for)}
 
 
 def converted(
-    meaning: str, make: Callable[[str], T], *, write: Callable[[T], str], empty: T | None = None
+    meaning: str,
+    make: Callable[[str], T],
+    *,
+    write: Callable[[T], str],
+    empty: T | None = None,
+    default_words: str | None = None,
 ) -> Metadata:
     """Declare a text that a value is made of; ``empty`` stands for one that must be there."""
 
@@ -89,7 +96,7 @@ def converted(
         given = section.text(key, default=None if default is _REQUIRED else "")
         return section.convert(key, given, make, fallback=empty if default is None else default)
 
-    return {_KEY: Key(meaning=meaning, read=read, write=write)}
+    return {_KEY: Key(meaning=meaning, read=read, write=write, default_words=default_words)}
 
 
 def integer(meaning: str, *, low: int, high: int) -> Metadata:
@@ -173,9 +180,12 @@ def settings(
     return {_KEY: Key(meaning=meaning, read=read, write=write)}
 
 
-def group(kind: type) -> Metadata:
-    """Declare a value whose own fields are keys of the same section."""
-    return {_GROUP: kind}
+def group(kind: type, *, is_optional: bool = False) -> Metadata:
+    """Declare a value whose own fields are keys of the same section.
+
+    An optional one is not written when it is all defaults: few sections have it.
+    """
+    return {_GROUP: kind, _OPTIONAL: is_optional}
 
 
 def read_keys(kind: type[T], section: Section, **given: object) -> T:
@@ -203,7 +213,8 @@ def write_keys(value: object) -> dict[str, Any]:
     for field in _fields(type(value)):
         item = getattr(value, field.name)
         if _GROUP in field.metadata:
-            written |= write_keys(item)
+            is_left_out = field.metadata[_OPTIONAL] and item == field.metadata[_GROUP]()
+            written |= {} if is_left_out else write_keys(item)
         elif _KEY in field.metadata and item is not None:
             key: Key = field.metadata[_KEY]
             written[key.name or field.name] = key.write(item)

@@ -16,14 +16,15 @@ from types import MappingProxyType
 from typing import Literal
 
 from pgrepl.config import keys
-from pgrepl.config.dsn import MASK, Dsn, Endpoint, Side, mask_uris, uri_passwords
+from pgrepl.config.dsn import Dsn, Endpoint, Side
 from pgrepl.config.naming import (
     IDENTIFIER_BYTES,
     SchemaTemplate,
     TableSelection,
     default_owner,
 )
-from pgrepl.config.secrets import is_secret, mask_settings
+from pgrepl.config.spark import SparkConfig
+from pgrepl.config.streams import StreamConfig
 from pgrepl.errors import UsageError
 
 __all__ = [
@@ -58,19 +59,13 @@ OnError = Literal["park", "stop"]
 OnConflict = Literal["error", "apply"]
 SpecialFloats = Literal["mark", "exact"]
 BacklogMode = Literal["pull", "stream"]
-SourceKind = Literal["postgres"]
+SourceKind = Literal["postgres", "kafka", "files"]
 Plugin = Literal["wal2json", "pgoutput"]
 
 #: What DDL may bring besides tables and what they need.
 _DDL_KINDS = ("views", "functions", "triggers", "grants", "policies")
 #: Of these: code, which comes only from sources with ``trust_code``.
 CODE_KINDS = frozenset({"functions", "policies", "triggers"})
-
-
-def _check_setting(name: str) -> str | None:
-    if not name.startswith("spark."):
-        return 'Spark settings begin with "spark."'
-    return "belongs into spark.master of this file" if name == "spark.master" else None
 
 
 def _check_slot(slot: str) -> str | None:
@@ -105,47 +100,6 @@ class TargetConfig:
     def endpoint(self) -> Endpoint:
         """The target as a database to connect to."""
         return Endpoint(Side.TARGET, "target", self.dsn)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkConfig:
-    """Section ``[spark]``."""
-
-    master: str = field(
-        default="local[*]",
-        metadata=keys.text(
-            "where Spark runs: this machine, or `spark://…`, `yarn`, `k8s://…`. A task of replay"
-            " waits for the target half of its time: on this machine a slot for each shard,"
-            " `local[4]`, is faster than one for each core"
-        ),
-    )
-    #: May hold secrets of the cluster.
-    conf: Mapping[str, str] = field(
-        default_factory=lambda: MappingProxyType({}),
-        repr=False,
-        metadata=keys.settings(
-            "any `spark.*` setting, passed through; overrides pgrepl's own defaults",
-            check=_check_setting,
-            write=mask_settings,
-        ),
-    )
-
-    @property
-    def shown_master(self) -> str:
-        """The master without a password, should its URI hold one."""
-        return mask_uris(self.master)
-
-    def secret_conf(self) -> dict[str, str]:
-        """Return the settings that hold a secret."""
-        return {k: v for k, v in self.conf.items() if is_secret(k, v)}
-
-    def redact(self, text: str) -> str:
-        """Strike the settings' secrets out of a text that Spark printed."""
-        values = list(self.secret_conf().values())
-        passwords = [word for value in (*values, self.master) for word in uri_passwords(value)]
-        for secret in filter(None, (*values, *passwords)):
-            text = text.replace(secret, MASK)
-        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +202,13 @@ class SourceConfig:
 
     name: str
     dsn: Dsn = field(
-        metadata=keys.converted("the source database", Dsn, write=Dsn.masked, empty=Dsn(""))
+        default=Dsn(""),
+        metadata=keys.converted(
+            "the source database",
+            Dsn,
+            write=Dsn.masked,
+            default_words='none, required of `kind = "postgres"`',
+        ),
     )
     slot: str = field(
         metadata=keys.text(
@@ -313,7 +273,9 @@ class SourceConfig:
     kind: SourceKind = field(
         default="postgres",
         metadata=keys.choice(
-            "what the source is: a PostgreSQL server; nothing else can be received yet", SourceKind
+            'what the source is: `"postgres"`, a server; `"kafka"`, topics; `"files"`, a folder;'
+            " see [kafka](kafka.md)",
+            SourceKind,
         ),
     )
     plugin: Plugin = field(
@@ -323,10 +285,36 @@ class SourceConfig:
         ),
     )
 
+    stream: StreamConfig = field(
+        default=StreamConfig(), metadata=keys.group(StreamConfig, is_optional=True)
+    )
+
     @property
     def endpoint(self) -> Endpoint:
-        """The source as a database to connect to."""
+        """The source as a database to connect to.
+
+        Raises
+        ------
+        UsageError
+            when it is none.
+
+        """
+        if not self.is_database:
+            raise UsageError(
+                f'source "{self.name}" is of kind "{self.kind}", and this needs a database',
+                hint="Topics and files are only received and replayed; see docs/kafka.md.",
+            )
         return Endpoint(Side.SOURCE, self.name, self.dsn)
+
+    @property
+    def is_database(self) -> bool:
+        """Whether the source is a server that can be asked."""
+        return self.kind == "postgres"
+
+    @property
+    def db(self) -> str | None:
+        """What ``{db}`` stands for, as far as the file says it: streams have their own name."""
+        return self.dsn.dbname if self.is_database else self.name
 
     @property
     def origin(self) -> str:

@@ -16,6 +16,8 @@ from pgrepl.config.model import SECTIONS, SourceConfig
 __all__ = ["make_template"]
 
 _WIDTH = 100
+#: The default of a text that the file gives or does not have.
+_NOTHING = '`""`'
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 _HEAD = """\
@@ -45,11 +47,11 @@ def _section(name: str, kind: type, given: Mapping[str, str]) -> Iterator[str]:
         yield from _comment(meaning)
         if key in given:
             yield f"{key} = {json.dumps(given[key], ensure_ascii=False)}"
-        elif default.startswith("`"):
+        elif default.startswith("`") and default != _NOTHING:
             value = default.strip("`").replace("NAME", name.rpartition(".")[2])
             yield f"# {key} = {value}"
         else:
-            yield f"# {key}: {default}"
+            yield f"# {key}: {'nothing' if default == _NOTHING else default}"
         yield ""
 
 

@@ -117,6 +117,8 @@ class TableChanges:
     encoding: str = "UTF8"
     count: int = 0
     runs: list[Run] = field(default_factory=list)
+    #: Whether an update makes the row if there is none, and a delete expects none.
+    is_upsert: bool = False
     #: Why changes could not be read.
     problem: ColumnMissing | None = None
 

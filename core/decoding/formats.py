@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from pgrepl.decoding.payload import PayloadDecoder
-from pgrepl.decoding.pgoutput import PgoutputPayload, PgoutputStream
+from pgrepl.decoding.pgoutput import PgoutputPayload, PgoutputStream, UpsertPayload
 from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.decoding.wal2json import Wal2JsonPayload, Wal2JsonStream
 from pgrepl.errors import SpoolError
@@ -21,6 +21,7 @@ _STREAMS: Mapping[str, Callable[[], StreamDecoder]] = {
 #: Made for the encoding of a row.
 _PAYLOADS: Mapping[str, Callable[[str], PayloadDecoder]] = {
     "pgoutput": PgoutputPayload,
+    "upsert": UpsertPayload,
     "wal2json": Wal2JsonPayload,
 }
 

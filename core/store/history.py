@@ -10,7 +10,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 
 __all__ = [
-    "HISTORY_VERSION",
+    "HISTORY_STEP",
     "KEPT",
     "LOOK_S",
     "Look",
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 #: The migration that made the table.
-HISTORY_VERSION = 21
+HISTORY_STEP = "history"
 
 #: The lengths of intervals, and how long each is kept.
 KEPT = {

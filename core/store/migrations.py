@@ -25,6 +25,7 @@ __all__ = [
     "check_schema_version",
     "fit_to_server",
     "has_migrations",
+    "has_step",
     "known_migrations",
     "migrate",
     "read_version",
@@ -79,6 +80,14 @@ def read_version(connection: Connection) -> int | None:
 def has_migrations(connection: Connection, version: int) -> bool:
     """Whether every step up to this version ran; the schema must exist."""
     return _read_applied(connection).issuperset(range(1, version + 1))
+
+
+def has_step(connection: Connection, name: str) -> bool:
+    """Whether the step of this name ran; its number may have changed before it landed."""
+    ((is_there,),) = connection.execute(
+        "select exists (select from replication.schema_version where name = %s)", (name,)
+    ).fetchall()
+    return bool(is_there)
 
 
 def _read_applied(connection: Connection) -> frozenset[int]:

@@ -18,6 +18,7 @@ from pgrepl.store.sources import SourceRow
 from pgrepl.store.tables import TableState
 
 __all__ = [
+    "NEEDED_STEP",
     "NEEDED_VERSION",
     "FailureOverview",
     "ShardOverview",
@@ -33,7 +34,9 @@ __all__ = [
 T = TypeVar("T")
 
 #: What is read here stands in the migrations up to this one.
-NEEDED_VERSION = 20
+NEEDED_VERSION = 19
+#: And in this one.
+NEEDED_STEP = "counters"
 
 
 @dataclass(frozen=True, slots=True)

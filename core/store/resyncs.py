@@ -144,7 +144,8 @@ def request_resync(
             " and schema_name = %(schema)s and table_name = %(table)s))"
             " on conflict (source_id, schema_name, table_name) do update"
             " set max_rate = excluded.max_rate, is_cancelled = false, error = null,"
-            " way = excluded.way, source_oid = excluded.source_oid, updated_at = clock_timestamp()"
+            " way = excluded.way, is_first = excluded.is_first, source_oid = excluded.source_oid,"
+            " updated_at = clock_timestamp()"
             f" returning {_COLUMNS}",
             {
                 "source": source_id,

@@ -25,8 +25,11 @@ __all__ = [
     "has_sources",
     "lock_sources",
     "read_options",
+    "read_patterns",
     "read_schema_sources",
+    "read_slots",
     "read_target_schemas",
+    "record_patterns",
     "remove_source",
     "remove_target_schemas",
     "set_copying",
@@ -68,6 +71,11 @@ def find_source(connection: Connection, name: str) -> SourceRow | None:
             " consistent_point from replication.source where name = %s",
             (name,),
         ).fetchone()
+
+
+def read_slots(connection: Connection) -> Mapping[str, str]:
+    """Return the slot of each source."""
+    return dict(connection.execute("select name, slot from replication.source").fetchall())
 
 
 def add_source(
@@ -176,6 +184,26 @@ def read_options(connection: Connection, source_id: int) -> Mapping[str, object]
         "select copy_options from replication.source where source_id = %s", (source_id,)
     ).fetchall()
     return options  # type: ignore[no-any-return]  # JSON
+
+
+def record_patterns(
+    connection: Connection, source_id: int, *, include: Sequence[str], exclude: Sequence[str]
+) -> None:
+    """Record which tables the receiver takes in that starts now."""
+    patterns = Jsonb({"tables": list(include), "exclude": list(exclude)})
+    connection.execute(
+        "update replication.source set receive_patterns = %s"
+        " where source_id = %s and receive_patterns is distinct from %s",
+        (patterns, source_id, patterns),
+    )
+
+
+def read_patterns(connection: Connection, source_id: int) -> Mapping[str, Sequence[str]] | None:
+    """Return which tables the receiver takes in that runs, or ran last; None: it is not known."""
+    ((patterns,),) = connection.execute(
+        "select receive_patterns from replication.source where source_id = %s", (source_id,)
+    ).fetchall()
+    return patterns  # type: ignore[no-any-return]  # JSON
 
 
 def advance_origin(connection: Connection, source_id: int) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "TableRow",
     "TableState",
     "Unsent",
+    "add_joining_table",
     "add_lost_table",
     "add_new_table",
     "add_tables",
@@ -42,6 +43,7 @@ __all__ = [
     "record_unsent",
     "remove_table_row",
     "remove_tables",
+    "set_ready",
     "set_source_oid",
 ]
 
@@ -127,6 +129,21 @@ def add_tables(
             " values (%s, %s, %s, %s, %s)",
             [(source_id, *table) for table in tables],
         )
+
+
+def add_joining_table(
+    connection: Connection, source_id: int, name: _Name, definition: str, oid: int
+) -> None:
+    """Record a table that is being copied for the first time, whatever was noted of it before."""
+    connection.execute(
+        "insert into replication.source_table"
+        " (source_id, schema_name, table_name, state, definition, source_oid)"
+        " values (%s, %s, %s, 'copying', %s, %s)"
+        " on conflict (source_id, schema_name, table_name) do update set state = 'copying',"
+        " definition = excluded.definition, source_oid = excluded.source_oid,"
+        " resync_reason = null, lost_lsn = null",
+        (source_id, *name, definition, oid),
+    )
 
 
 def add_new_table(connection: Connection, source_id: int, name: _Name, start_lsn: Position) -> None:
@@ -271,6 +288,15 @@ def finish_tables(connection: Connection, source_id: int, names: Collection[_Nam
         },
     )
     return done.rowcount
+
+
+def set_ready(connection: Connection, source_id: int, name: _Name) -> None:
+    """Record that the copy of a table is whole."""
+    connection.execute(
+        "update replication.source_table set state = 'ready', copied_at = now()"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (source_id, *name),
+    )
 
 
 def finish_resync(connection: Connection, source_id: int, name: _Name, resync_id: int) -> None:

@@ -15,6 +15,8 @@ select current_setting('server_version_num')::integer            as version_num,
        -- in megabytes; -1 is without limit
        (select setting::bigint from pg_settings
          where name = 'max_slot_wal_keep_size')                  as max_slot_wal_keep_mb,
+       extract(epoch from current_setting('idle_replication_slot_timeout', true)::interval)::bigint
+                                                                 as idle_slot_timeout_s,
        exists (select from pg_largeobject_metadata)              as has_large_objects
   from pg_roles r
  where r.rolname = current_user

@@ -72,6 +72,8 @@ class KeyedNet:
     rows: dict[Key, RowState]
     #: Keys of rows that were there and do not exist any more.
     removed: Sequence[Key]
+    #: Whether nobody knows which rows were there before: see ``TableChanges.is_upsert``.
+    is_upsert: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,8 @@ def is_insert_only(changes: TableChanges) -> bool:
 
 def net_of(shape: Shape, changes: TableChanges) -> KeyedNet | MultisetNet:
     """Return the net change of a table; of new rows alone each is one, whatever its key."""
-    if not is_insert_only(changes):
-        return fold(changes.runs)
+    if not is_insert_only(changes) or changes.is_upsert:
+        return fold(changes.runs, is_upsert=changes.is_upsert)
     if not (shape.stored and shape.key):
         return fold_multiset(changes.runs)
     inserts = ((run.layout, change) for run in changes.runs for change in run.changes)
@@ -111,17 +113,21 @@ def split_by_key(runs: Sequence[Run]) -> list[list[Run]]:
     return pieces
 
 
-def fold(runs: Sequence[Run]) -> KeyedNet | MultisetNet:
+def fold(runs: Sequence[Run], *, is_upsert: bool = False) -> KeyedNet | MultisetNet:
     """Return the net change of runs that are not inserts alone."""
     if len(split_by_key(runs)) > 1:
         raise ColumnMissing("its replica identity changed among changes that are staged together")
     keys = [run.layout.key for run in runs if run.layout.identity]
     key = next(filter(None, keys), ())
-    return _fold_keyed(runs, key) if key else fold_multiset(runs)
+    if key:
+        return _fold_keyed(runs, key, is_upsert=is_upsert)
+    if is_upsert:
+        raise ColumnMissing("its records have no key, so that no row can be told from another")
+    return fold_multiset(runs)
 
 
 def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through: no calls in it
-    runs: Sequence[Run], key: tuple[str, ...]
+    runs: Sequence[Run], key: tuple[str, ...], *, is_upsert: bool
 ) -> KeyedNet:
     rows: dict[Key, RowState] = {}
     removed: list[Key] = []
@@ -146,7 +152,13 @@ def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through
                 state = rows.get(old)
                 new = new_of(change)
                 if new != old:
-                    _move(rows, old, new, RowState(old, layout, change))
+                    if is_upsert and new in rows:
+                        # It came before: the row has moved already.
+                        removed.append(old)
+                        rows.pop(old, None)
+                        rows[new].lay_over(layout, change)
+                    else:
+                        _move(rows, old, new, RowState(old, layout, change))
                 elif state is None:
                     rows[old] = RowState(old, layout, change)
                 elif is_full:
@@ -160,7 +172,7 @@ def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through
                     removed.append(old_key)
             else:
                 raise unreadable("a change of an unknown kind")
-    return KeyedNet(key, rows, removed)
+    return KeyedNet(key, rows, removed, is_upsert)
 
 
 def _latest(

@@ -42,6 +42,8 @@ class StagingTable:
     counts: dict[tuple[str, int], int]
     #: Columns that had no room: their places in the pack, and their types.
     packed: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    #: Whether nobody knows which rows were there before.
+    is_upsert: bool = False
 
     @property
     def identifier(self) -> Identifier:
@@ -112,6 +114,7 @@ def _stage_keyed(
         groups=tuple(writer.groups),
         counts=writer.counts,
         packed=read_types(connection, shape, packed),
+        is_upsert=net.is_upsert,
     )
 
 

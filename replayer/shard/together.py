@@ -117,8 +117,9 @@ def _apply_or_queue(connection: Connection, changes: TableChanges) -> Sequence[A
         copy_inserts(connection, shape, changes.runs, changes.encoding)
         return ()
     net = net_of(shape, changes)
-    if isinstance(net, KeyedNet) and can_send_arrays(connection, changes.encoding):
-        statements = array_statements(shape, net)
+    if isinstance(net, KeyedNet) and not net.is_upsert:
+        can_send = can_send_arrays(connection, changes.encoding)
+        statements = array_statements(shape, net) if can_send else None
         if statements is not None:
             return statements
     place = ("pg_temp", f"pgrepl_stage_{next(_stage_numbers)}")

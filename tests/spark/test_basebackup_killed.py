@@ -38,7 +38,7 @@ def test_run_after_a_kill_goes_on(tmp_path, source, target, case):
     kill_and_go_on(tmp_path, source, target, case)
 
 
-def test_kill_in_the_middle_of_a_restart_is_mended_by_the_next_run(config, source, target):
+def test_kill_in_the_middle_of_a_restart_is_fixed_by_the_next_run(config, source, target):
     make_tables(source)
     copy(target, source)
     killed = run_pgrepl(
@@ -52,7 +52,7 @@ def test_kill_in_the_middle_of_a_restart_is_mended_by_the_next_run(config, sourc
     assert checksums(target, f"{source.name}_app") == checksums(source, "app")
 
 
-def test_source_may_change_between_a_kill_behind_the_rows_and_the_next_run(config, source, target):
+def test_source_may_change_between_a_kill_after_the_rows_and_the_next_run(config, source, target):
     source.execute(
         "create table gone (id serial primary key)", "create table kept (id int primary key)"
     )

@@ -50,13 +50,15 @@ def pulling(streaming: Streaming, **settings: Any) -> Iterator[Receiver]:
         running.result()
 
 
-def die_pulling(streaming: Streaming, place: str, visit: int, **settings: Any) -> None:
+def die_pulling(
+    streaming: Streaming, place: str, visit: int, *, once: bool = True, **settings: Any
+) -> None:
     """Receive in a process that is killed at a place, the n-th time it comes there."""
     pid = os.fork()
     if pid == 0:
         try:
             failpoint._armed, failpoint._survived = place, visit - 1
-            make_receiver(streaming, **settings).run(once=True)
+            make_receiver(streaming, **settings).run(once=once)
         finally:
             os._exit(1)
     _, status = os.waitpid(pid, 0)

@@ -4,7 +4,7 @@
 output plugin as the receiver sees it, ``payload`` the spool's rows as the replayer does.
 """
 
-from pgrepl.decoding.pgoutput.payload import PgoutputPayload
+from pgrepl.decoding.pgoutput.payload import PgoutputPayload, UpsertPayload
 from pgrepl.decoding.pgoutput.stream import PgoutputStream
 
-__all__ = ["PgoutputPayload", "PgoutputStream"]
+__all__ = ["PgoutputPayload", "PgoutputStream", "UpsertPayload"]

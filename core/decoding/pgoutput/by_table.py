@@ -27,6 +27,7 @@ class TuplesByTable:
     look_up: LookUp
     read_relation: Callable[[bytes], Relation]
     encoding: str
+    is_upsert: bool = False
     #: The changes to apply, by table.
     changes: dict[TableName, TupleChanges] = field(default_factory=dict)
     #: Tables whose changes are not applied: parked, or never copied.
@@ -46,7 +47,8 @@ class TuplesByTable:
             when it is not what the receiver wrote.
 
         """
-        if native is not None and self._take_natively(native, payload, change_count):
+        core = None if self.is_upsert else native
+        if core is not None and self._take_natively(core, payload, change_count):
             return
         messages = unpack(payload)
         changes = [message for message in messages if message[0] not in _HEADS]
@@ -115,7 +117,9 @@ class TuplesByTable:
         changes = self.changes.get(name)
         if changes is None:
             shape = self.look_up(name).shape
-            changes = self.changes[name] = TupleChanges(name, shape, encoding=self.encoding)
+            changes = self.changes[name] = TupleChanges(
+                name, shape, encoding=self.encoding, is_upsert=self.is_upsert
+            )
         return changes
 
 

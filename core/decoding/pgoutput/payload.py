@@ -32,7 +32,7 @@ from pgrepl.decoding.pgoutput.table_changes import TupleChanges
 from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.encodings import python_codec
 
-__all__ = ["PgoutputPayload"]
+__all__ = ["PgoutputPayload", "UpsertPayload"]
 
 #: After change and description: the size of the change.
 _SIZE_BYTES = 4
@@ -44,6 +44,7 @@ class PgoutputPayload:
     """Reads messages in the encoding of their source."""
 
     format = "pgoutput"
+    is_upsert = False
 
     def __init__(self, encoding: str) -> None:
         """Take the encoding as PostgreSQL names it."""
@@ -117,7 +118,7 @@ class PgoutputPayload:
         self, name: TableName, shape: Shape | None, messages: Sequence[bytes]
     ) -> TupleChanges:
         """Read changes of one table."""
-        changes = TupleChanges(name, shape, encoding=self.encoding)
+        changes = TupleChanges(name, shape, encoding=self.encoding, is_upsert=self.is_upsert)
         own: list[bytes] = []
         current: bytes | None = None
         for message in messages:
@@ -133,7 +134,7 @@ class PgoutputPayload:
 
     def group_by_table(self, look_up: LookUp) -> TuplesByTable:
         """Return what groups payloads."""
-        return TuplesByTable(look_up, self._relation, self.encoding)
+        return TuplesByTable(look_up, self._relation, self.encoding, self.is_upsert)
 
     def extract(self, payload: bytes, name: TableName) -> list[bytes]:
         """Return the changes of one table, with the begin messages of their transactions."""
@@ -166,6 +167,17 @@ class PgoutputPayload:
             for name, value in zip(names, values, strict=True)
             if value is not UNCHANGED
         }
+
+
+class UpsertPayload(PgoutputPayload):
+    """Reads messages of a source of which nobody knows which rows there were before.
+
+    An update makes its row, or changes the one that is there; a delete of a row that is not there
+    does nothing.
+    """
+
+    format = "upsert"
+    is_upsert = True
 
 
 def _with_relations(payload: bytes) -> Iterator[bytes]:

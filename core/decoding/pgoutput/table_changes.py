@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, repeat
 from operator import itemgetter
 
@@ -31,6 +31,7 @@ from pgrepl.decoding.pgoutput.grammar import (
     old_tuple_at,
     read_tuple,
 )
+from pgrepl.decoding.pgoutput.writing import widen
 from pgrepl.decoding.shape import Shape
 from pgrepl.native import PLACE_BYTES, Native
 
@@ -87,6 +88,8 @@ class TupleChanges(TableChanges):
 
         """
         self.count += len(messages)
+        if self.is_upsert and self.shape is not None:
+            relation, messages = _whole(self.shape, relation, messages)
         self._take(lambda: _Reader(self, relation).read(messages))
 
     def take_places(self, core: Native, relation: Relation, payload: bytes, places: bytes) -> None:
@@ -232,6 +235,21 @@ class _Reader:
         if len(values) != self._size:
             raise unreadable("a change has another number of columns than its table")
         return values, end
+
+
+def _whole(
+    shape: Shape, relation: Relation, messages: Sequence[bytes]
+) -> tuple[Relation, Sequence[bytes]]:
+    """Give rows the columns that the table got after they were written: they are whole, and null.
+
+    What is unchanged is said so in a row itself.
+    """
+    extra = tuple(name for name in shape.stored if name not in relation.columns)
+    if not extra or len(relation.columns) == len(relation.identity):
+        # The latter are deletes by key.
+        return relation, messages
+    wider = replace(relation, columns=relation.columns + extra)
+    return wider, [widen(message, len(extra)) for message in messages]
 
 
 def _without_outdated(messages: Sequence[bytes]) -> Sequence[bytes]:

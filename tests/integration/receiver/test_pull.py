@@ -126,6 +126,12 @@ def test_receiver_that_dies_there_loses_and_repeats_nothing(streaming, point):
     assert_exactly_once(streaming)
 
 
+def test_receiver_that_dies_between_pulling_and_streaming_loses_and_repeats_nothing(streaming):
+    insert(streaming, 1, 200)
+    die_pulling(streaming, "receiver.at_switch", 1, once=False)
+    assert_exactly_once(streaming)
+
+
 def test_streaming_and_pulling_take_turns_under_load_and_lose_nothing(streaming, caplog):
     with load(streaming, pause_s=0) as done, pulling(streaming, pull_while_bytes=1 << 40):
         wait_until(lambda: count(caplog, "pulling") >= 5)

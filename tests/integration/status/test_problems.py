@@ -13,7 +13,7 @@ import pytest
 from pgrepl.config.file import load_config
 from pgrepl.errors import SchemaVersionError, TargetUnavailable
 from pgrepl.status import read_status
-from pgrepl.store.overview import NEEDED_VERSION
+from pgrepl.store.overview import NEEDED_STEP, NEEDED_VERSION
 from tests.support.looking import apply_spool, look, problems
 from tests.support.program import run_pgrepl
 from tests.support.streaming import Streaming
@@ -80,15 +80,17 @@ def test_target_without_a_schema_knows_no_source(streaming, target_cluster, make
     assert problems(streaming) == {"never-copied": 30}
 
 
-def test_schema_of_an_older_version_is_refused_with_what_to_do(streaming):
-    streaming.target.execute("delete from replication.schema_version where version = 8")
-    with pytest.raises(
-        SchemaVersionError, match=f"status needs version {NEEDED_VERSION}"
-    ) as caught:
+@pytest.mark.parametrize("step", ["resync_due", NEEDED_STEP])
+def test_schema_of_an_older_version_is_refused_with_what_to_do(streaming, step):
+    ((number, *others),) = streaming.target.rows(
+        f"delete from replication.schema_version where name = '{step}' returning version, name"
+    )
+    needed = f'status needs version {NEEDED_VERSION} and step "{NEEDED_STEP}"'
+    with pytest.raises(SchemaVersionError, match=needed) as caught:
         look(streaming)
     assert "receive or replay" in (caught.value.hint or "")
     streaming.target.execute(
-        "insert into replication.schema_version values (8, 'resync_due', 'test')"
+        f"insert into replication.schema_version values ({number}, '{others[0]}', 'test')"
     )
 
 

@@ -66,7 +66,10 @@ def test_source_is_a_postgresql_server_that_is_decoded_by_wal2json(load):
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ('kind = "kafka"', 'sources.a.kind: must be "postgres"'),
+        ('kind = "mysql"', 'sources.a.kind: must be "postgres" or "kafka" or "files"'),
+        ('kind = "kafka"', 'sources.a.bootstrap: is missing: kind is "kafka"'),
+        ('bootstrap = "here:1"', 'sources.a.bootstrap: is of kind "kafka", not "postgres"'),
+        ('librdkafka = { "group.id" = "x" }', "librdkafka.group.id: is pgrepl's own to set"),
         ('plugin = "decoderbufs"', 'sources.a.plugin: must be "wal2json" or "pgoutput"'),
         ("plugin = 2", 'sources.a.plugin: must be "wal2json" or "pgoutput"'),
     ],

@@ -14,10 +14,23 @@ from pgrepl.config.naming import SchemaTemplate, TableSelection
 from pgrepl.doctor.code_checks import check_source_code
 from pgrepl.doctor.finding import Area, Examination, Finding, Status, exit_code
 from pgrepl.doctor.machine import ClockReading, check_clocks
+from pgrepl.doctor.orphaned_slot_checks import check_orphaned_slots
+from pgrepl.doctor.orphaned_source_checks import check_orphaned_sources
 from pgrepl.doctor.plugin_checks import check_plugin, check_plugin_allowed, check_special_floats
 from pgrepl.doctor.plugin_probe import PluginState, Probe
-from pgrepl.doctor.source_checks import check_slot, check_trust_code, check_version
-from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot
+from pgrepl.doctor.source_checks import (
+    check_idle_timeout,
+    check_slot,
+    check_trust_code,
+    check_version,
+)
+from pgrepl.doctor.source_facts import (
+    OtherSlot,
+    PluginList,
+    SourceFacts,
+    SourceServer,
+    SourceSlot,
+)
 from pgrepl.doctor.target_checks import check_lz4
 from pgrepl.doctor.target_facts import SourceCode, TargetFacts, TargetServer
 
@@ -36,6 +49,7 @@ SERVER = SourceServer(
     used_wal_senders=0,
     encoding="UTF8",
     max_slot_wal_keep_mb=100_000,
+    idle_slot_timeout_s=None,
     has_large_objects=False,
 )
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -216,3 +230,34 @@ def test_membership_says_what_it_is_good_for_from_version_16_on(version_num, gra
     )
     statements = [s.as_string() for s in role.make_statements("pgrepl", version_num)]
     assert statements == ['CREATE ROLE "pgrepl_shop" NOLOGIN', grant]
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "status"),
+    [(None, Status.OK), (0, Status.OK), (3600, Status.WARNING), (30 * 86_400, Status.OK)],
+)
+def test_slot_that_is_invalidated_when_nobody_reads_it_is_a_warning(limit_s, status):
+    assert check_idle_timeout(server(idle_slot_timeout_s=limit_s)).status is status
+
+
+def test_slots_that_no_source_has_are_named_with_what_drops_them():
+    slots = [
+        OtherSlot("pgrepl_old", "wal2json", 5 << 20),
+        OtherSlot("pgrepl_crm", "wal2json", 0),
+        OtherSlot("pgrepl_shop_plugin", "pgoutput", None),
+    ]
+    finding = check_orphaned_slots(slots, ["pgrepl_shop", "pgrepl_crm"])
+    assert (finding.status, finding.objects) == (Status.WARNING, ("pgrepl_old",))
+    assert finding.remedy is not None
+    assert finding.remedy.sql == ("SELECT pg_drop_replication_slot('pgrepl_old')",)
+    assert check_orphaned_slots(slots[1:], ["pgrepl_shop", "pgrepl_crm"]).status is Status.OK
+
+
+def test_sources_and_origins_that_the_configuration_does_not_have_are_named():
+    known = {"shop": "pgrepl_shop", "gone": "pgrepl_gone"}
+    origins = ["pgrepl_shop", "pgrepl_gone", "pgrepl_lost", "pg_16385"]
+    sources, lost = check_orphaned_sources(known, origins, {"shop": "pgrepl_shop"})
+    assert (sources.status, sources.objects) == (Status.WARNING, ("gone",))
+    assert (lost.status, lost.objects) == (Status.WARNING, ("pgrepl_lost",))
+    fine = check_orphaned_sources(known, origins[:2], known)
+    assert [finding.status for finding in fine] == [Status.OK, Status.OK]

@@ -94,7 +94,12 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     text = (DOCS / "doctor.md").read_text(encoding="utf-8")
     documented = {
         name: first_column(section(text, title))
-        for name, title in (("source", "Sources"), ("target", "Target"), ("here", "This machine"))
+        for name, title in (
+            ("source", "Sources"),
+            ("stream", "Topics"),
+            ("target", "Target"),
+            ("here", "This machine"),
+        )
     }
     sources = {
         path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "doctor").glob("*.py")
@@ -105,10 +110,12 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     }
     version = {"version"}
     unreachable = {"reachable", "readable"}
-    kinds = ("source", "plugin", "table", "capture", "future", "publication")
+    kinds = ("source", "plugin", "table", "capture", "future", "publication", "orphaned_slot")
     judged = {check for kind in kinds for check in checks[f"{kind}_checks"]}
     assert set(documented["source"]) == judged | unreachable
-    of_target = checks["target_checks"] | checks["owner_checks"] | checks["code_checks"]
+    assert set(documented["stream"]) == checks["stream_checks"] | {"registry"}
+    kinds = ("target", "owner", "code", "orphaned_source")
+    of_target = {check for kind in kinds for check in checks[f"{kind}_checks"]}
     assert set(documented["target"]) == of_target | version | unreachable
     here = checks["machine"] | checks["spark_checks"] | checks["examine"]
     assert set(documented["here"]) == here - unreachable

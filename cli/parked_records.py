@@ -1,0 +1,121 @@
+"""``pgrepl parked records`` and ``forget``: records of topics and files that could not be read."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.output import ask, print_json, print_line
+from pgrepl.errors import DdlError, UsageError
+
+if TYPE_CHECKING:
+    from pgrepl.config.model import Config
+    from pgrepl.postgres.connect import Connection
+    from pgrepl.store.sources import SourceRow
+
+__all__ = ["forget", "records"]
+
+_Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="Source.", autocompletion=complete_source)
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def records(
+    invocation: Invocation,
+    source: _Source,
+    *,
+    limit: Annotated[int, typer.Option("--limit", help="Number of records to show.", min=1)] = 20,
+    json_output: _Json = False,
+) -> None:
+    """List records of a source that could not be read: topic, partition, offset and reason.
+
+    Exits 50 when there is one. replication.parked_record has their keys and values.
+    """
+    from pgrepl.store.streams import count_parked_records, read_parked_records
+
+    config = invocation.load_config()
+    with closing(_open(config)) as connection:
+        row = _find(connection, config, source)
+        count = count_parked_records(connection).get(row.source_id, 0)
+        found = read_parked_records(connection, row.source_id, limit)
+    if json_output:
+        shown = [
+            {
+                "topic": record.topic,
+                "partition": record.partition,
+                "offset": record.record_offset,
+                "reason": record.reason,
+            }
+            for record in found
+        ]
+        print_json({"source": source, "count": count, "records": shown})
+    else:
+        for record in found:
+            print_line(f"{record.topic} {record.partition} {record.record_offset}: {record.reason}")
+        if count > len(found):
+            print_line(f"and {count - len(found)} more")
+        if not count:
+            print_line("no record is parked")
+    if count:
+        raise typer.Exit(DdlError.exit_code)
+
+
+def forget(
+    invocation: Invocation,
+    source: _Source,
+    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="Its topic.")] = None,
+    partition: Annotated[
+        int | None, typer.Argument(metavar="[PARTITION]", help="Its partition.")
+    ] = None,
+    offset: Annotated[int | None, typer.Argument(metavar="[OFFSET]", help="Its offset.")] = None,
+    *,
+    all_records: Annotated[
+        bool, typer.Option("--all", help="Give up all records of the source that wait.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Give up a record that could not be read, or all of a source: they are never received."""
+    from pgrepl.store.streams import forget_parked_records
+
+    if all_records == (offset is not None):
+        raise UsageError("give TOPIC, PARTITION and OFFSET of a record, or --all")
+    config = invocation.load_config()
+    with closing(_open(config)) as connection:
+        row = _find(connection, config, source)
+        if not yes:
+            ask("Give up what could not be read?")
+        place = (
+            None
+            if topic is None or partition is None or offset is None
+            else (
+                topic,
+                partition,
+                offset,
+            )
+        )
+        count = forget_parked_records(connection, row.source_id, place)
+    if not count and not all_records:
+        raise UsageError(f"no such record of source {source} is parked")
+    print_line(f"gave up {count} records of {source}")
+
+
+def _open(config: Config) -> Connection:
+    from pgrepl.postgres.connect import connect
+    from pgrepl.store.migrations import migrate
+
+    connection = connect(config.target.endpoint, "parked")
+    migrate(connection, config.target.endpoint)
+    return connection
+
+
+def _find(connection: Connection, config: Config, name: str) -> SourceRow:
+    from pgrepl.store.sources import find_source
+
+    row = find_source(connection, config.source(name).name)
+    if row is None:
+        raise UsageError(f'nothing of source "{name}" was ever received')
+    return row

@@ -1,0 +1,84 @@
+"""Which events came before: told by their positions, in constant memory for each partition.
+
+Debezium sends events again after a crash. Where it counts the events of a transaction and goes on
+counting after a restart, an event's position is the last commit before its transaction and that
+count; an event at or before the newest position came before. Rows of one COPY share all else: their
+LSN and their kind tell nothing.
+
+Without that count the LSN of the event stands in for it. Then positions only ever go back when
+events are sent again, from there on up to the newest one, of whose LSN so many are passed over as
+were seen. What cannot be told is a restart exactly between rows that share an LSN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pgrepl.decoding.debezium.event import Event
+
+__all__ = ["Newest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest event of a partition."""
+
+    last_commit: int = -1
+    #: The count in its transaction, or its LSN.
+    place: int = -1
+    #: How many events with that LSN were taken. Counted events: 0.
+    count: int = 0
+    #: While events come again: how many with that LSN did so far; None: nothing comes again.
+    again: int | None = None
+    #: The snapshot that rows are of.
+    snapshot_lsn: int = 0
+
+    @classmethod
+    def load(cls, state: Mapping[str, Any]) -> Newest:
+        """Make it of what ``dump`` returned."""
+        return cls(**state)
+
+    def dump(self) -> dict[str, int | None]:
+        """Return it as JSON has it."""
+        return {
+            "last_commit": self.last_commit,
+            "place": self.place,
+            "count": self.count,
+            "again": self.again,
+            "snapshot_lsn": self.snapshot_lsn,
+        }
+
+    def follow(self, event: Event) -> Newest | None:
+        """Return the newest event after this one; None when it came before.
+
+        Rows of a snapshot are not asked about here: a snapshot that was begun again has another
+        LSN.
+        """
+        if event.order is not None and event.has_lasting_order:
+            position = event.last_commit, event.order
+            if position <= (self.last_commit, self.place):
+                return None
+            return Newest(*position, 0, None, self.snapshot_lsn)
+        return self._follow_lsn(event)
+
+    def _follow_lsn(self, event: Event) -> Newest | None:
+        position = event.last_commit, event.lsn
+        mine = self.last_commit, self.place
+        if position > mine:
+            return Newest(*position, 1, None, self.snapshot_lsn)
+        if position == mine and self.again is None:
+            return Newest(*mine, self.count + 1, None, self.snapshot_lsn)
+        return None
+
+    def passed(self, event: Event) -> Newest:
+        """Return what is known after an event that came before was passed over."""
+        if event.order is not None and event.has_lasting_order:
+            return self
+        if (event.last_commit, event.lsn) < (self.last_commit, self.place):
+            return Newest(self.last_commit, self.place, self.count, 0, self.snapshot_lsn)
+        again = (self.again or 0) + 1
+        # All of them came again: what follows is new.
+        rest = None if again >= self.count else again
+        return Newest(self.last_commit, self.place, self.count, rest, self.snapshot_lsn)

@@ -1,0 +1,150 @@
+"""A change event as Debezium's PostgreSQL connector sends it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pgrepl.decoding.records.values import BadValue
+
+__all__ = ["Event", "TransactionEnd", "read_end", "read_event"]
+
+_OPS = frozenset("crudtm")
+#: Before this version the counters of a transaction begin again when Debezium is restarted in it.
+_COUNTS_ON = (3, 6, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What an event says."""
+
+    op: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+    schema: str
+    table: str
+    #: Where it stands in the source's log.
+    lsn: int
+    xid: int | None
+    #: The end of the last transaction before this one; 0: there was none yet.
+    last_commit: int
+    is_snapshot: bool
+    is_incremental: bool
+    #: Which event of its transaction it is; None: it is in none, or nobody counts.
+    order: int | None
+    #: Whether the count goes on when Debezium is restarted in the middle.
+    has_lasting_order: bool
+    #: When its transaction committed, in microseconds since 1970.
+    commit_us: int
+
+
+def read_event(value: object) -> Event:
+    """Read an event.
+
+    Raises
+    ------
+    BadValue
+        when it is none.
+
+    """
+    if not isinstance(value, Mapping) or "op" not in value or "source" not in value:
+        raise BadValue("it is not a change event of Debezium's: op and source are missing")
+    op, source = value["op"], value["source"]
+    if op not in _OPS or not isinstance(source, Mapping):
+        raise BadValue("it is not a change event of Debezium's that is known")
+    if source.get("connector") != "postgresql":
+        raise BadValue("it does not come from Debezium's connector for PostgreSQL")
+    transaction = value.get("transaction")
+    snapshot = str(source.get("snapshot") or "false")
+    is_incremental = snapshot == "incremental"
+    lsn = source.get("lsn")
+    if not isinstance(lsn, int) and not is_incremental:
+        raise BadValue("it does not say its lsn")
+    order = transaction.get("total_order") if isinstance(transaction, Mapping) else None
+    return Event(
+        op=op,
+        before=_row(value.get("before")),
+        after=_row(value.get("after")),
+        schema=str(source.get("schema") or ""),
+        table=str(source.get("table") or ""),
+        lsn=lsn if isinstance(lsn, int) else 0,
+        xid=source.get("txId"),
+        last_commit=_last_commit(source.get("sequence")),
+        is_snapshot=snapshot not in ("false", "incremental"),
+        is_incremental=is_incremental,
+        order=order if isinstance(order, int) else None,
+        has_lasting_order=_version(source.get("version")) >= _COUNTS_ON,
+        commit_us=_commit_us(source),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnd:
+    """The end of a transaction, from the transaction topic."""
+
+    xid: int
+    #: The end of its commit record: it rises from transaction to transaction.
+    lsn: int
+    #: How many events each table has in it.
+    counts: Mapping[tuple[str, str], int]
+    #: All events, those of no table too.
+    event_count: int
+    commit_us: int
+
+
+def read_end(value: object) -> TransactionEnd | None:
+    """Read a record of the transaction topic; None: it is no end.
+
+    Raises
+    ------
+    BadValue
+        when it is not a record of that topic.
+
+    """
+    if not isinstance(value, Mapping) or value.get("status") not in ("BEGIN", "END"):
+        raise BadValue("it is not a record of Debezium's transaction topic")
+    if value["status"] == "BEGIN":
+        return None
+    xid, _, lsn = str(value.get("id")).partition(":")
+    if not (xid.isdigit() and lsn.isdigit()):
+        raise BadValue("a transaction's id has no LSN: it is of a Debezium before 2.0")
+    counts: dict[tuple[str, str], int] = {}
+    for part in value.get("data_collections") or ():
+        schema, _, table = str(part.get("data_collection")).partition(".")
+        counts[schema, table] = int(part.get("event_count") or 0)
+    event_count = int(value.get("event_count") or 0)
+    return TransactionEnd(int(xid), int(lsn), counts, event_count, 1000 * int(value["ts_ms"]))
+
+
+def _row(value: object) -> Mapping[str, Any] | None:
+    if value is None or isinstance(value, Mapping):
+        return value
+    raise BadValue("its before or after is no row")
+
+
+def _last_commit(sequence: object) -> int:
+    """Read the first of two numbers, which stand as texts in a list that is a text itself."""
+    if sequence is None:
+        return 0
+    try:
+        last, _ = json.loads(str(sequence))
+        return 0 if last is None else int(last)
+    except (ValueError, TypeError) as exc:
+        raise BadValue("its source.sequence cannot be read") from exc
+
+
+def _version(text: object) -> tuple[int, ...]:
+    numbers = [part for part in str(text).split(".")[:3] if part.isdigit()]
+    return tuple(map(int, numbers))
+
+
+def _commit_us(source: Mapping[str, Any]) -> int:
+    exact = source.get("ts_us")
+    if isinstance(exact, int):
+        return exact
+    rough = source.get("ts_ms")
+    if isinstance(rough, int):
+        return 1000 * rough
+    raise BadValue("it does not say when its transaction committed")

@@ -1,0 +1,84 @@
+"""Messages in pgoutput's form, for what comes from elsewhere: the inverse of its grammar."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Sequence
+
+from pgrepl.decoding.pgoutput.grammar import TUPLE_AT, UNCHANGED, old_tuple_at, read_tuple
+
+__all__ = ["Row", "begin", "delete", "insert", "relation", "truncate", "update", "widen"]
+
+#: Texts, None for a null, ``UNCHANGED`` for a value that stays as it is.
+Row = Sequence[bytes | None]
+
+_TEXT_OID = 25
+
+
+def begin(commit_lsn: int, at: int, xid: int = 0) -> bytes:
+    """Begin a transaction; the time is in microseconds since 2000."""
+    return struct.pack("!cQqI", b"B", commit_lsn, at, xid)
+
+
+def relation(
+    oid: int, name: tuple[str, str], columns: Sequence[str], identity: Collection[str]
+) -> bytes:
+    """Describe a table."""
+    listed = b"".join(
+        bytes([column in identity]) + column.encode() + b"\0" + struct.pack("!Ii", _TEXT_OID, -1)
+        for column in columns
+    )
+    names = b"".join(part.encode() + b"\0" for part in name)
+    return b"R" + struct.pack("!I", oid) + names + b"d" + struct.pack("!H", len(columns)) + listed
+
+
+def insert(oid: int, row: Row) -> bytes:
+    """Insert a row."""
+    return struct.pack("!cIc", b"I", oid, b"N") + _tuple(row)
+
+
+def update(oid: int, row: Row, *, key: Row | None = None, old: Row | None = None) -> bytes:
+    """Update a row, found by the key that it had, or by all that it was."""
+    before = b""
+    if key is not None:
+        before = b"K" + _tuple(key)
+    elif old is not None:
+        before = b"O" + _tuple(old)
+    return struct.pack("!cI", b"U", oid) + before + b"N" + _tuple(row)
+
+
+def delete(oid: int, *, key: Row | None = None, old: Row = ()) -> bytes:
+    """Delete a row, found by its key, or by all that it was."""
+    which, row = (b"O", old) if key is None else (b"K", key)
+    return struct.pack("!cIc", b"D", oid, which) + _tuple(row)
+
+
+def truncate(oid: int) -> bytes:
+    """Empty a table."""
+    return struct.pack("!cIBI", b"T", 1, 0, oid)
+
+
+def widen(change: bytes, extra: int) -> bytes:
+    """Return a change whose rows have some more columns at their end, all of them null."""
+    old_at = old_tuple_at(change)
+    pieces = [change[:TUPLE_AT]]
+    at = TUPLE_AT
+    if old_at is not None:
+        old, at = read_tuple(change, at)
+        pieces += (_tuple([*old, *[None] * extra]), change[at : at + 1])
+        at += 1
+    if at < len(change):
+        pieces.append(_tuple([*read_tuple(change, at)[0], *[None] * extra]))
+    return b"".join(pieces)
+
+
+def _tuple(row: Row) -> bytes:
+    pieces = [struct.pack("!H", len(row))]
+    for value in row:
+        if value is None:
+            pieces.append(b"n")
+        elif value is UNCHANGED:
+            pieces.append(b"u")
+        else:
+            pieces += (b"t", struct.pack("!I", len(value)), value)
+    return b"".join(pieces)

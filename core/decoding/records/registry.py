@@ -1,0 +1,86 @@
+"""A schema registry, asked for schemas by their numbers."""
+
+from __future__ import annotations
+
+import base64
+import json
+from http import HTTPStatus
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.request import Request, urlopen
+
+from pgrepl.config.dsn import mask_uris
+from pgrepl.decoding.records.values import BadValue
+from pgrepl.errors import SourceError, SourceUnavailable
+
+__all__ = ["Registry"]
+
+_TIMEOUT_S = 20.0
+_ACCEPT = "application/vnd.schemaregistry.v1+json"
+
+
+class Registry:
+    """Confluent's interface: ``GET /schemas/ids/N``; name and password stand in the address."""
+
+    def __init__(self, address: str, source: str) -> None:
+        """Take its address; nothing is asked yet."""
+        parts = urlsplit(address)
+        self.shown = mask_uris(address)
+        self._source = source
+        host = parts.netloc.rpartition("@")[2]
+        self._base = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        self._headers = {"Accept": _ACCEPT}
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+
+    def find_schema(self, number: int) -> object:
+        """Return a schema.
+
+        Raises
+        ------
+        BadValue
+            when the registry does not have it.
+        SourceUnavailable
+            when it does not answer.
+
+        """
+        answer = self._get(f"/schemas/ids/{number}")
+        if answer is None:
+            raise BadValue(f"the registry has no schema {number}")
+        if answer.get("schemaType", "AVRO") != "AVRO":
+            raise BadValue(f"schema {number} is not one of Avro's")
+        return json.loads(str(answer.get("schema")))
+
+    def find_latest(self, subject: str) -> object | None:
+        """Return the newest schema of a subject; None: it has none."""
+        answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return None if answer is None else json.loads(str(answer.get("schema")))
+
+    def check(self) -> None:
+        """Ask for anything at all: whether it answers."""
+        self._get("/subjects")
+
+    def _get(self, path: str) -> dict[str, object] | None:
+        request = Request(self._base + path, headers=self._headers)  # noqa: S310  checked in the file
+        try:
+            with urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310  as above
+                found = json.load(response)
+        except HTTPError as exc:
+            if exc.code == HTTPStatus.NOT_FOUND:
+                return None
+            if exc.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise SourceError(
+                    f'source "{self._source}": the registry at {self.shown} refuses: {exc.code}',
+                    hint="Check registry in pgrepl.toml: its address may hold name and password.",
+                ) from exc
+            raise self._unavailable(str(exc.code)) from exc
+        except (URLError, OSError, ValueError) as exc:
+            raise self._unavailable(type(exc).__name__) from exc
+        return found if isinstance(found, dict) else {}
+
+    def _unavailable(self, why: str) -> SourceUnavailable:
+        return SourceUnavailable(
+            f'source "{self._source}": the registry at {self.shown} does not answer: {why}',
+            hint="Is it running, and is registry in pgrepl.toml its address?",
+        )

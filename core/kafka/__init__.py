@@ -1,0 +1,1 @@
+"""Clusters of Kafka: the way to them, and what their topics are like."""

@@ -1,0 +1,215 @@
+"""Sources that are no databases: where their partitions are, and records that could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from pgrepl.errors import AlreadyRunning
+from pgrepl.lsn import Lsn
+from pgrepl.postgres.connect import Connection
+from pgrepl.store.sources import SourceRow, add_source, find_source, set_copying, set_streaming
+
+__all__ = [
+    "OffsetMove",
+    "OffsetsMoved",
+    "ParkedRecord",
+    "Partition",
+    "add_partition",
+    "add_stream",
+    "count_parked_records",
+    "forget_parked_records",
+    "move_partitions",
+    "park_records",
+    "read_parked_records",
+    "read_partitions",
+    "record_position",
+]
+
+
+class OffsetsMoved(AlreadyRunning):
+    """Partitions are not where this receiver left them: another one has received them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A row of ``replication.stream_partition``."""
+
+    topic: str
+    partition: int
+    incarnation: str
+    next_offset: int
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetMove:
+    """A partition moves from one offset to another, in the transaction that writes the spool."""
+
+    topic: str
+    partition: int
+    expected: int
+    next_offset: int
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRecord:
+    """A record that could not be read, and why."""
+
+    topic: str
+    partition: int
+    record_offset: int
+    reason: str
+    key: bytes | None = None
+    value: bytes | None = None
+
+
+def add_stream(connection: Connection, name: str, slot: str) -> SourceRow:
+    """Record a source that is no database: it has nothing to copy, and streams at once."""
+    row = find_source(connection, name)
+    if row is None:
+        source_id = add_source(
+            connection, name=name, slot=slot, dbname=name, system_identifier=0, timeline=0
+        )
+        set_copying(connection, source_id, Lsn(0))
+        set_streaming(connection, source_id)
+        row = find_source(connection, name)
+        if row is None:
+            raise AssertionError("it was just added")
+    return row
+
+
+def read_partitions(connection: Connection, source_id: int) -> Sequence[Partition]:
+    """Return where the partitions of a source are."""
+    with connection.cursor(row_factory=class_row(Partition)) as cursor:
+        return cursor.execute(
+            "select topic, partition, incarnation, next_offset, state"
+            " from replication.stream_partition where source_id = %s order by topic, partition",
+            (source_id,),
+        ).fetchall()
+
+
+def add_partition(connection: Connection, source_id: int, partition: Partition) -> None:
+    """Record a partition before anything of it is received."""
+    connection.execute(
+        "insert into replication.stream_partition"
+        " (source_id, topic, partition, incarnation, next_offset, state)"
+        " values (%s, %s, %s, %s, %s, %s)",
+        (
+            *(source_id, partition.topic, partition.partition, partition.incarnation),
+            *(partition.next_offset, Jsonb(dict(partition.state))),
+        ),
+    )
+
+
+def move_partitions(connection: Connection, source_id: int, moves: Sequence[OffsetMove]) -> None:
+    """Move partitions, in the transaction that writes what lies between.
+
+    Raises
+    ------
+    OffsetsMoved
+        when one does not stand where it was left.
+
+    """
+    moved = connection.execute(
+        "update replication.stream_partition p set next_offset = m.next_offset, state = m.state,"
+        " updated_at = now() from unnest(%s::text[], %s::integer[], %s::bigint[], %s::bigint[],"
+        " %s::jsonb[]) m (topic, partition, expected, next_offset, state)"
+        " where p.source_id = %s and p.topic = m.topic and p.partition = m.partition"
+        " and p.next_offset = m.expected",
+        (
+            [move.topic for move in moves],
+            [move.partition for move in moves],
+            [move.expected for move in moves],
+            [move.next_offset for move in moves],
+            [Jsonb(dict(move.state)) for move in moves],
+            source_id,
+        ),
+    )
+    if moved.rowcount != len(moves):
+        raise OffsetsMoved(
+            "another receiver moved the offsets of this source",
+            hint="Nothing was written; only one receiver per source can run.",
+        )
+
+
+def record_position(
+    connection: Connection,
+    source_id: int,
+    lsn: Lsn,
+    moves: Sequence[OffsetMove],
+    source_lsn: Lsn | None,
+) -> None:
+    """Record which offsets a position stands for."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "insert into replication.stream_position"
+            " (source_id, lsn, topic, partition, next_offset, source_lsn)"
+            " values (%s, %s, %s, %s, %s, %s)",
+            [
+                (source_id, lsn, move.topic, move.partition, move.next_offset, source_lsn)
+                for move in moves
+            ],
+        )
+
+
+def park_records(connection: Connection, source_id: int, records: Sequence[ParkedRecord]) -> None:
+    """Keep records that could not be read."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "insert into replication.parked_record"
+            " (source_id, topic, partition, record_offset, reason, key, value)"
+            " values (%s, %s, %s, %s, %s, %s, %s)",
+            [
+                (
+                    *(source_id, record.topic, record.partition, record.record_offset),
+                    *(record.reason, record.key, record.value),
+                )
+                for record in records
+            ],
+        )
+
+
+def count_parked_records(connection: Connection) -> Mapping[int, int]:
+    """Return how many records wait, by source; a schema of an older pgrepl has none."""
+    ((is_there,),) = connection.execute(
+        "select to_regclass('replication.parked_record') is not null"
+    ).fetchall()
+    if not is_there:
+        return {}
+    rows = connection.execute(
+        "select source_id, count(*) from replication.parked_record group by source_id"
+    )
+    return dict(rows.fetchall())
+
+
+def read_parked_records(
+    connection: Connection, source_id: int, limit: int
+) -> Sequence[ParkedRecord]:
+    """Return the first records that wait, in the order of their offsets."""
+    with connection.cursor(row_factory=class_row(ParkedRecord)) as cursor:
+        return cursor.execute(
+            "select topic, partition, record_offset, reason, key, value"
+            " from replication.parked_record where source_id = %s"
+            " order by topic, partition, record_offset limit %s",
+            (source_id, limit),
+        ).fetchall()
+
+
+def forget_parked_records(
+    connection: Connection, source_id: int, place: tuple[str, int, int] | None
+) -> int:
+    """Let a record go, by topic, partition and offset, or all of a source; return how many."""
+    topic, partition, offset = place or (None, None, None)
+    gone = connection.execute(
+        "delete from replication.parked_record where source_id = %(id)s"
+        " and (%(topic)s::text is null"
+        " or topic = %(topic)s and partition = %(partition)s and record_offset = %(offset)s)",
+        {"id": source_id, "topic": topic, "partition": partition, "offset": offset},
+    )
+    return gone.rowcount

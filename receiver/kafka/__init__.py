@@ -1,0 +1,1 @@
+"""Topics of Kafka, received through librdkafka."""

@@ -1,0 +1,88 @@
+"""A source that is topics: opened where the target says, and checked for what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from pgrepl.config.model import SourceConfig
+from pgrepl.kafka.client import Cluster, Topic, places_of
+from pgrepl.lsn import Lsn
+from pgrepl.position import Position
+from pgrepl.receiver.kafka.start_check import check_known, check_topics, new_partitions
+from pgrepl.receiver.kafka.stream import KafkaStream
+from pgrepl.receiver.source import Surroundings
+from pgrepl.receiver.spool_session import SpoolSession
+from pgrepl.receiver.streams.intake import Intake
+from pgrepl.receiver.streams.make import make_envelope
+from pgrepl.receiver.streams.record import Place
+from pgrepl.store.streams import Partition
+
+__all__ = ["KafkaSource"]
+
+
+class KafkaSource:
+    """Reads topics into the spool."""
+
+    def __init__(self, config: SourceConfig, surroundings: Surroundings) -> None:
+        """Connect to nothing yet."""
+        self._config = config
+        self._surroundings = surroundings
+        #: Up to where ``--once`` goes, by partition.
+        self._ends: Mapping[Place, int] | None = None
+
+    def mark_end(self) -> Position:
+        """Return a position that no record lies after which is there now."""
+        cluster = Cluster(self._config)
+        topics = self._read_topics(cluster)
+        consumer = cluster.make_consumer()
+        try:
+            found = cluster.read_watermarks(consumer, places_of(topics))
+        finally:
+            consumer.close()
+        self._ends = {place: marks.high for place, marks in found.items()}
+        return Lsn(sum(self._ends.values()))
+
+    @contextmanager
+    def open(self, spool: SpoolSession, stop: Position | None) -> Iterator[KafkaStream]:
+        """Connect, and check that nothing is missing."""
+        cluster = Cluster(self._config)
+        consumer = cluster.make_consumer()
+        try:
+            known = spool.read_partitions()
+            envelope = make_envelope(self._config, spool)
+            spool.set_format(envelope.format, "UTF8")
+            counts: dict[str, int] = {}
+
+            def find(known: Sequence[Partition]) -> Sequence[Partition]:
+                topics = self._read_topics(cluster)
+                check_topics(self._config, topics)
+                marks = cluster.read_watermarks(consumer, places_of(topics))
+                check_known(self._config, known, topics, marks)
+                fresh = list(new_partitions(self._config, known, topics, marks))
+                spool.add_partitions(fresh)
+                counts.update((topic.name, topic.partition_count) for topic in topics.values())
+                for own in fresh:
+                    envelope.restore((own.topic, own.partition), own.state, counts[own.topic])
+                return fresh
+
+            fresh = find(known)
+            for own in known:
+                envelope.restore((own.topic, own.partition), own.state, counts[own.topic])
+            intake = Intake(spool, envelope, [*known, *fresh], self._surroundings.on_error)
+            stream = KafkaStream(
+                consumer,
+                intake,
+                self._config.name,
+                self._surroundings,
+                ends=None if stop is None else self._ends,
+                find_new=lambda: find(spool.read_partitions()),
+            )
+            stream.assign()
+            yield stream
+        finally:
+            consumer.close()
+
+    def _read_topics(self, cluster: Cluster) -> Mapping[str, Topic]:
+        extra = self._config.stream.transaction_topic
+        return cluster.read_topics((extra,) if extra else ())

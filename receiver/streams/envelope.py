@@ -1,0 +1,98 @@
+"""What records mean, for all envelopes: their keys, their tables, who takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from pgrepl.decoding.records.schema import Field
+from pgrepl.decoding.records.serialized import Datum, Reader
+from pgrepl.decoding.records.values import BadValue
+from pgrepl.receiver.routing import TableName
+from pgrepl.receiver.streams.changes import Gathered
+from pgrepl.receiver.streams.record import Place, Record
+
+__all__ = ["EnvelopeReader", "Key", "read_key", "read_value", "table_of"]
+
+#: The schema of a topic whose name says none.
+_DEFAULT_SCHEMA = "public"
+#: The column of a key that is a plain value.
+_KEY_COLUMN = "key"
+
+
+class EnvelopeReader(Protocol):
+    """Makes changes of records."""
+
+    #: The format of the spool's rows that it makes.
+    format: str
+
+    def take(self, record: Record, gathered: Gathered) -> None:
+        """Take a record.
+
+        Raises
+        ------
+        BadValue
+            when it cannot be read; nothing of it is gathered then.
+        TableMissingError
+            when its table has to be made by a person first.
+
+        """
+
+    def settle(self, gathered: Gathered) -> None:
+        """Let go of what waited for the next record of its partition: none came."""
+
+    def first_waiting(self, place: Place) -> int | None:
+        """Return the offset of a record that was taken and waits; None: none does."""
+
+    def state_of(self, place: Place) -> Mapping[str, Any]:
+        """Return what is to be kept with the offset of a partition."""
+
+    def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
+        """Go on from what was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key of a record."""
+
+    values: Mapping[str, Any]
+    schema: Field | None
+
+
+def read_key(reader: Reader, data: bytes | None) -> Key | None:
+    """Read a key; None: the record has none."""
+    if data is None:
+        return None
+    datum = _read(reader, data, "key")
+    if datum.value is None:
+        return None
+    if isinstance(datum.value, Mapping):
+        return Key(datum.value, datum.schema)
+    schema = datum.schema
+    if schema is not None:
+        own = replace(schema, name=_KEY_COLUMN, is_optional=False)
+        schema = Field("", "struct", parts=(own,))
+    return Key({_KEY_COLUMN: datum.value}, schema)
+
+
+def read_value(reader: Reader, data: bytes) -> Datum:
+    """Read a value."""
+    return _read(reader, data, "value")
+
+
+def _read(reader: Reader, data: bytes, what: str) -> Datum:
+    try:
+        return reader.read(data)
+    except BadValue as exc:
+        raise BadValue(f"its {what} cannot be read: {exc}") from exc
+
+
+def table_of(topic: str) -> TableName:
+    """Return the table that a topic is about, by its name.
+
+    >>> table_of("srv.public.orders"), table_of("orders")
+    (('public', 'orders'), ('public', 'orders'))
+    """
+    schema, _, table = topic.rpartition(".")
+    return schema.rpartition(".")[2] or _DEFAULT_SCHEMA, table

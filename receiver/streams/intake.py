@@ -1,0 +1,162 @@
+"""Records go in, batches for the spool come out, with the offsets that commit with them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from pgrepl.config.model import OnError
+from pgrepl.decoding.records.values import BadValue
+from pgrepl.errors import SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.receiver.batch import Batch
+from pgrepl.receiver.routing import TableName
+from pgrepl.receiver.spool_session import SpoolSession
+from pgrepl.receiver.streams.changes import Gathered
+from pgrepl.receiver.streams.envelope import EnvelopeReader
+from pgrepl.receiver.streams.record import Place, Record
+from pgrepl.store.spool import bucket_of
+from pgrepl.store.streams import OffsetMove, ParkedRecord, Partition
+
+__all__ = ["Intake"]
+
+logger = logging.getLogger(__name__)
+
+#: The whole of a record is kept up to here; of a bigger one only where it is.
+_KEPT_BYTES = 1 << 20
+
+
+class Intake:
+    """What was read and is not in a batch yet, of one source."""
+
+    def __init__(
+        self,
+        spool: SpoolSession,
+        envelope: EnvelopeReader,
+        partitions: Sequence[Partition],
+        on_error: OnError,
+    ) -> None:
+        """Go on where the partitions are."""
+        self._source = spool.source.name
+        self._envelope = envelope
+        self._on_error = on_error
+        self._buckets = dict(spool.read_buckets())
+        self._fresh: dict[TableName, int] = {}
+        progress = spool.read_progress()
+        self._last_seq = 0 if progress is None else progress.last_seq
+        #: What is in a batch already, and what was read.
+        self._committed: dict[Place, int] = {}
+        self._read: dict[Place, int] = {}
+        for partition in partitions:
+            self.add(partition)
+        self._gathered = Gathered(self._bucket_of)
+        self._parked: list[ParkedRecord] = []
+        self._parked_bytes = 0
+
+    def add(self, partition: Partition) -> None:
+        """Take up a partition."""
+        place = partition.topic, partition.partition
+        self._committed[place] = self._read[place] = partition.next_offset
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """The partitions."""
+        return list(self._read)
+
+    @property
+    def position(self) -> Lsn:
+        """Where the source is: the sum of what is in batches."""
+        return Lsn(sum(self._committed.values()))
+
+    @property
+    def byte_count(self) -> int:
+        """How much waits to leave."""
+        return self._gathered.byte_count + self._parked_bytes
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether something waits to leave that is more than a position."""
+        return bool(self._gathered.change_count or self._parked)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether a partition was read on."""
+        return any(self._next(place) != self._committed[place] for place in self._read)
+
+    def next_offset(self, place: Place) -> int:
+        """Return the offset of the next record of a partition."""
+        return self._read[place]
+
+    def take(self, record: Record) -> None:
+        """Take a record; one that cannot be read is parked alone."""
+        try:
+            self._envelope.take(record, self._gathered)
+        except BadValue as exc:
+            self._park(record, str(exc))
+        self._read[record.place] = record.next_offset
+
+    def pass_to(self, place: Place, offset: int) -> None:
+        """Take note that nothing stands before an offset: marks of transactions are no records."""
+        self._read[place] = max(self._read[place], offset)
+
+    def settle(self) -> None:
+        """Nothing more is to be expected for now."""
+        self._envelope.settle(self._gathered)
+
+    def batch(self, source_lsn: Lsn | None = None) -> Batch:
+        """Return what waits, and the offsets with it."""
+        first = self.position
+        moves = [
+            OffsetMove(*place, self._committed[place], self._next(place), self._state(place))
+            for place in self._read
+            if self._next(place) != self._committed[place]
+        ]
+        for move in moves:
+            self._committed[move.topic, move.partition] = move.next_offset
+        gathered, self._gathered = self._gathered, Gathered(self._bucket_of)
+        parked, self._parked = self._parked, []
+        parked_bytes, self._parked_bytes = self._parked_bytes, 0
+        fresh, self._fresh = self._fresh, {}
+        position = self.position
+        if gathered.change_count:
+            self._last_seq += 1
+        return Batch(
+            parts=gathered.parts(self._last_seq, first, position),
+            position=position,
+            last_seq=self._last_seq,
+            commit_at=gathered.commit_at if gathered.change_count else None,
+            buckets=fresh,
+            transaction_count=1 if gathered.change_count else 0,
+            change_count=gathered.change_count,
+            byte_count=gathered.byte_count + parked_bytes,
+            offsets=moves,
+            parked=parked,
+            source_lsn=source_lsn,
+        )
+
+    def _next(self, place: Place) -> int:
+        waiting = self._envelope.first_waiting(place)
+        return self._read[place] if waiting is None else waiting
+
+    def _state(self, place: Place) -> dict[str, object]:
+        return dict(self._envelope.state_of(place))
+
+    def _bucket_of(self, name: TableName) -> int:
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            bucket = self._buckets[name] = self._fresh[name] = bucket_of(self._source, *name)
+        return bucket
+
+    def _park(self, record: Record, reason: str) -> None:
+        topic, partition = record.place
+        where = f"topic {topic}, partition {partition}, offset {record.offset}"
+        if self._on_error == "stop":
+            raise SpoolError(
+                f'source "{self._source}": {where}: {reason}',
+                hint='Nothing after it is received. Set on_error = "park" to go on without it.',
+            )
+        logger.error("parked a record: %s: %s", where, reason)
+        is_small = record.size <= _KEPT_BYTES
+        kept = (record.key, record.value) if is_small else (None, None)
+        self._parked.append(ParkedRecord(topic, partition, record.offset, reason, *kept))
+        self._parked_bytes += record.size + len(reason)

@@ -1,0 +1,191 @@
+"""How rows of a table are written into the spool: their columns, and what prints each value."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgrepl.decoding.debezium.placeholders import Placeholder
+from pgrepl.decoding.pgoutput import writing
+from pgrepl.decoding.pgoutput.grammar import UNCHANGED
+from pgrepl.decoding.records.columns import HandlingModes, column_converter
+from pgrepl.decoding.records.schema import Field
+from pgrepl.decoding.records.values import BadValue, Converter, type_and_converter
+from pgrepl.receiver.routing import TableName
+from pgrepl.receiver.streams.target_tables import ColumnSpec, TargetTables
+
+__all__ = ["Layouts", "RowLayout", "TableMissingError"]
+
+
+#: So many layouts are kept; more than that are made again.
+_KEPT = 10_000
+
+
+class TableMissingError(Exception):
+    """Records without a schema are of a table that the target does not have."""
+
+    def __init__(self, name: TableName) -> None:
+        """Name the table."""
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """Columns of a table, in the order of its rows."""
+
+    name: TableName
+    oid: int
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    converters: Mapping[str, Converter]
+    #: The description that stands before changes of this layout.
+    relation: bytes
+
+    def row(
+        self, values: Mapping[str, Any], placeholder: Placeholder | None = None
+    ) -> list[bytes | None]:
+        """Return a row as texts.
+
+        Raises
+        ------
+        BadValue
+            when a value has none.
+
+        """
+        return [self._text(name, values.get(name), placeholder) for name in self.columns]
+
+    def key_row(self, values: Mapping[str, Any]) -> list[bytes | None]:
+        """Return a row in which only the key has values."""
+        self.check_key(values)
+        return [
+            self._text(name, values[name], None) if name in self.key else None
+            for name in self.columns
+        ]
+
+    def check_key(self, values: Mapping[str, Any]) -> None:
+        """Refuse a key with a null in it."""
+        for name in self.key:
+            if values.get(name) is None:
+                raise BadValue(f'its key has no value of "{name}"')
+
+    def _text(self, name: str, value: object, placeholder: Placeholder | None) -> bytes | None:
+        if value is None:
+            return None
+        if placeholder is not None and name not in self.key and placeholder.stands_for(value):
+            return UNCHANGED
+        try:
+            return self.converters[name](value).encode()
+        except UnicodeEncodeError as exc:
+            raise BadValue(f'column "{name}": a text is not valid Unicode') from exc
+        except (ValueError, TypeError, KeyError) as exc:
+            raise BadValue(f'column "{name}": {exc}') from exc
+
+
+class Layouts:
+    """The layouts of a source; the tables they need are made."""
+
+    def __init__(self, tables: TargetTables, modes: HandlingModes) -> None:
+        """Know none yet."""
+        self._tables = tables
+        self._modes = modes
+        self._made: dict[object, RowLayout] = {}
+        #: By the identity of schemas, which are kept here so that it stays theirs.
+        self._described: dict[tuple[TableName, int, int], tuple[object, object, RowLayout]] = {}
+        self._oids: dict[TableName, int] = {}
+        self._numbers = itertools.count(1)
+
+    def described(self, name: TableName, row: Field, key: Field | None) -> RowLayout:
+        """Return the layout of rows with a schema; of the key, what is not in the row too."""
+        known = self._described.get((name, id(row), id(key)))
+        if known is not None:
+            return known[2]
+        own_key = () if key is None else key.parts
+        fields = (*(field for field in own_key if row.part(field.name) is None), *row.parts)
+        names = tuple(field.name for field in own_key)
+        pairs = {field.name: _column(field) for field in fields}
+        wanted = [
+            ColumnSpec(field.name, pairs[field.name][0], not field.is_optional) for field in fields
+        ]
+        self._tables.ensure(name, wanted, names)
+        converters = {own: converter for own, (_, converter) in pairs.items()}
+        made = self._make(name, tuple(pairs), names, converters)
+        if len(self._described) >= _KEPT:
+            self._described.clear()
+        self._described[name, id(row), id(key)] = row, key, made
+        return made
+
+    def found(
+        self, name: TableName, columns: Sequence[str], key: Sequence[str], *, is_whole: bool
+    ) -> RowLayout:
+        """Return the layout of rows without a schema: what they mean, the target's table says.
+
+        ``is_whole``: columns that rows do not have are null.
+        """
+        known = self._made.get((name, tuple(columns), tuple(key)))
+        if known is None:
+            types = self._tables.columns(name)
+            if types is None:
+                raise TableMissingError(name)
+            unknown = [own for own in (*columns, *key) if own not in types]
+            if unknown:
+                # It may have been added since.
+                self._tables.forget()
+                raise BadValue(f'the target\'s table has no column "{unknown[0]}"')
+            names = tuple(types) if is_whole else tuple(columns)
+            converters = {own: column_converter(types[own], self._modes) for own in names}
+            known = self._make(name, names, tuple(key), converters)
+            self._made[name, tuple(columns), tuple(key)] = known
+        return known
+
+    def of_key(self, name: TableName, key: Sequence[str], schema: Field | None) -> RowLayout | None:
+        """Return the layout of rows that are known by their key alone; None: there is no table."""
+        known = self._made.get((name, tuple(key), "key"))
+        if known is None:
+            types = self._tables.columns(name)
+            if types is None:
+                return None
+            if any(own not in types for own in key):
+                raise BadValue("the target's table has not all columns of its key")
+            converters = {own: self._converter(own, types[own], schema) for own in key}
+            known = self._make(name, tuple(key), tuple(key), converters)
+            self._made[name, tuple(key), "key"] = known
+        return known
+
+    def whole(self, name: TableName) -> RowLayout | None:
+        """Return a layout of all columns of a table; None: there is no table."""
+        types = self._tables.columns(name)
+        return None if types is None else self._make(name, tuple(types), (), {})
+
+    def forget(self) -> None:
+        """Look at the tables again."""
+        self._made.clear()
+        self._described.clear()
+        self._tables.forget()
+
+    def _converter(self, name: str, kind: str, schema: Field | None) -> Converter:
+        part = None if schema is None else schema.part(name)
+        return column_converter(kind, self._modes) if part is None else _column(part)[1]
+
+    def _make(
+        self,
+        name: TableName,
+        columns: tuple[str, ...],
+        key: tuple[str, ...],
+        converters: Mapping[str, Converter],
+    ) -> RowLayout:
+        oid = self._oids.get(name)
+        if oid is None:
+            oid = self._oids[name] = next(self._numbers)
+        # Without a key the whole row tells rows apart.
+        relation = writing.relation(oid, name, columns, key or columns)
+        return RowLayout(name, oid, columns, key, converters, relation)
+
+
+def _column(field: Field) -> tuple[str, Converter]:
+    try:
+        return type_and_converter(field)
+    except (BadValue, ValueError, KeyError) as exc:
+        raise BadValue(f'column "{field.name}": {exc}') from exc
