@@ -11,14 +11,17 @@ from pgrepl.config.model import OnConflict, OnError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
+from pgrepl.replayer.chunked.apply import apply_spooled
+from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.parking import add_parts, count_conflict, park
 from pgrepl.replayer.shard.apply import TableFailed, merge_stage
 from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
-from pgrepl.replayer.target_table import Tables
+from pgrepl.replayer.target_table import Table, Tables
 from pgrepl.store.parked import follow_parking
 from pgrepl.store.shard_progress import move_all, remove_applied
 from pgrepl.store.sources import SourceRow
+from pgrepl.store.spool_rows import read_part
 from pgrepl.store.tables import add_unknown_table
 
 __all__ = ["drop_staging", "merge_batch", "staging_prefix"]
@@ -55,7 +58,7 @@ def merge_batch(
                 add_unknown_table(connection, source_id, staged.name)
             else:
                 try:
-                    outcome = _merge(connection, staged, on_conflict)
+                    outcome = _apply(connection, source_id, table, staged, on_conflict)
                     count_conflict(connection, source_id, staged.name, outcome)
                 except TableFailed as failed:
                     if on_error == "stop":
@@ -69,6 +72,26 @@ def merge_batch(
         reach("replayer.before_merge_commit")
     reach("replayer.after_merge_commit")
     return parked
+
+
+def _apply(
+    connection: Connection,
+    source_id: int,
+    table: Table,
+    staged: StagedTable,
+    on_conflict: OnConflict,
+) -> Outcome:
+    """Apply what is staged; of a table that is, or was then, copied in chunks nothing may be."""
+    if not table.is_live and not staged.is_live:
+        return _merge(connection, staged, on_conflict)
+    missing = extra = 0
+    for key in staged.keys:
+        part = read_part(connection, source_id, key)
+        messages = part.decoder.extract(part.payload, table.name)
+        changes = SpooledChanges(table, part.decoder, messages)
+        done = apply_spooled(connection, source_id, changes, on_conflict)
+        missing, extra = missing + done.missing_count, extra + done.extra_count
+    return Outcome(missing, extra)
 
 
 def _merge(connection: Connection, staged: StagedTable, on_conflict: OnConflict) -> Outcome:

@@ -35,11 +35,18 @@ class Table:
     start: CopyStart | None
     #: None when the target has no such table.
     shape: Shape | None
+    #: Whether it is copied again in chunks meanwhile, which may contain changes already.
+    is_in_chunks: bool = False
 
     @property
     def is_applied(self) -> bool:
-        """Whether changes are applied now."""
-        return self.is_copied and not self.is_parked
+        """Whether changes are applied now, as they come."""
+        return self.is_copied and not self.is_parked and not self.is_in_chunks
+
+    @property
+    def is_live(self) -> bool:
+        """Whether changes are applied now as far as chunks do not contain them."""
+        return self.is_copied and not self.is_parked and self.is_in_chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +186,7 @@ class Tables:
         start = None
         if is_copied and row.start_lsn is not None and row.start_lsn > self._first_lsn:
             start = CopyStart(row.start_lsn, row.start_snapshot)
-        return Table(name, is_copied, row.is_parked, start, shape)
+        return Table(name, is_copied, row.is_parked, start, shape, row.is_in_chunks)
 
 
 def _shape(row: TargetTable) -> Shape | None:

@@ -18,12 +18,13 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.replayer.chunked.apply import apply_spooled, restart_copy
 from pgrepl.replayer.parked_tables import hold
 from pgrepl.replayer.parking import count_conflict
 from pgrepl.replayer.serial.captured import make_captured, read_rows
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.apply import TableFailed, apply_changes
+from pgrepl.replayer.shard.apply import TableFailed
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.parked import (
     ParkedTable,
@@ -146,7 +147,7 @@ class _GroupWork:
 
         def apply(own: Table, lines: Lines) -> None:
             nonlocal applied
-            outcome = apply_changes(connection, lines.read(own), on_conflict)
+            outcome = apply_spooled(connection, source_id, lines.spooled(own), on_conflict)
             count_conflict(connection, source_id, own.name, outcome)
             applied += len(lines.changes)
 
@@ -165,7 +166,10 @@ class _GroupWork:
             )
             ddl.apply(connection, self._captured)
 
-        handlers = Handlers(apply, keep, pass_over, apply_ddl, fail)
+        def restart(name: TableName) -> None:
+            restart_copy(connection, source_id, name)
+
+        handlers = Handlers(apply, restart, keep, pass_over, apply_ddl, fail)
         tables = Tables(connection, source_id, Lsn(0), ignores_parking=True)
         replay = LineReplay(connection, tables, handlers, settings.chunk_bytes)
         for form, encoding, payload, count in stream_group(connection, source_id, self._group):

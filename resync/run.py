@@ -167,7 +167,9 @@ class _Run:
             is_live=condition is not None
             and condition.state == "ready"
             and condition.parked_reason is None,
-            chunk_obstacle=find_obstacle(self._target, self._sides.row, table),
+            chunk_obstacle=find_obstacle(
+                self._sides.source_session, self._target, self._sides.row, table
+            ),
         )
         row = request_resync(
             self._target,
@@ -199,7 +201,7 @@ class _Run:
                 table=table,
                 resync=resync,
                 target=self._target,
-                origin=self._sides.source_session,
+                source_session=self._sides.source_session,
                 pause=self._sides.options.pause,
                 wait_s=self._sides.options.wait_s,
             )

@@ -30,6 +30,8 @@ class TargetTable:
     start_lsn: Lsn | None
     start_snapshot: str | None
     is_parked: bool
+    #: Whether it is copied again in chunks meanwhile.
+    is_in_chunks: bool
     target_schema: str | None
     #: Both None when the target has no such table.
     oid: int | None

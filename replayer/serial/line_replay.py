@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from psycopg import errors
 from psycopg.sql import SQL
 
-from pgrepl.decoding.changes import TRUNCATE, TableChanges, unreadable
+from pgrepl.decoding.changes import TRUNCATE, unreadable
 from pgrepl.decoding.payload import Begin, PayloadDecoder
 from pgrepl.postgres.connect import Connection
+from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.shard.apply import TableFailed, told
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.spool import DDL_TABLE
@@ -32,17 +33,19 @@ class Lines:
     begin: bytes
     changes: Sequence[bytes]
 
-    def read(self, table: Table) -> TableChanges:
-        """Read them as changes of this table."""
-        return self.decoder.read_changes(table.name, table.shape, self.changes)
+    def spooled(self, table: Table) -> SpooledChanges:
+        """Return them as changes of this table."""
+        return SpooledChanges(table, self.decoder, self.changes)
 
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
     """What is done with the changes."""
 
-    #: Apply changes of a table.
+    #: Apply changes of a table; of one that is copied in chunks begin messages stand among them.
     apply: Callable[[Table, Lines], None]
+    #: Note that a table was emptied that is copied in chunks.
+    restart: Callable[[TableName], None]
     #: Keep a change of a parked table.
     keep: Callable[[TableName, Lines], None]
     #: Note that a table was never copied.
@@ -82,6 +85,8 @@ class LineReplay:
         self._contained: dict[TableName, Callable[[int, int], bool]] = {}
         self._size = 0
         self._begin = b""
+        #: The transaction of a live table's last change that is gathered.
+        self._begin_of: dict[TableName, bytes] = {}
         self._transaction: Begin | None = None
         #: Tables that one TRUNCATE names, and what tells it from others.
         self._truncated: list[_Truncated] = []
@@ -126,11 +131,19 @@ class LineReplay:
             self._handlers.keep(name, Lines(decoder, self._begin, [message]))
         elif not table.is_copied:
             self._handlers.note_unknown(name)
+        elif table.is_live:
+            if self._begin_of.get(name) != self._begin:
+                self._begin_of[name] = self._begin
+                self._gather(name, self._begin)
+            self._gather(name, message)
         elif not self._is_contained(decoder, table):
-            self._gathered.setdefault(name, []).append(message)
-            self._size += len(message)
-            if self._size >= self._limit_bytes:
-                self._flush()
+            self._gather(name, message)
+        if self._size >= self._limit_bytes:
+            self._flush()
+
+    def _gather(self, name: TableName, message: bytes) -> None:
+        self._gathered.setdefault(name, []).append(message)
+        self._size += len(message)
 
     def _is_contained(self, decoder: PayloadDecoder, table: Table) -> bool:
         """Whether the table's copy contains the transaction already."""
@@ -164,7 +177,9 @@ class LineReplay:
             self._truncated.append(_Truncated(table.name, lines))
 
     def _is_wanted(self, decoder: PayloadDecoder, table: Table) -> bool:
-        if not table.is_applied or table.shape is None or self._is_contained(decoder, table):
+        if table.shape is None or not (table.is_applied or table.is_live):
+            return False
+        if table.is_applied and self._is_contained(decoder, table):
             return False
         # The partitions of a partitioned table are named as well.
         return table.shape.relkind != _PARTITIONED
@@ -192,6 +207,9 @@ class LineReplay:
         except TableFailed:
             for each, table in emptied:
                 self._truncate_alone(each, table)
+        for _, table in emptied:
+            if table.is_live:
+                self._handlers.restart(table.name)
 
     def _truncate_alone(self, truncated: _Truncated, table: Table) -> None:
         """Empty one table of several of which one cannot be."""
@@ -203,6 +221,7 @@ class LineReplay:
 
     def _flush(self) -> None:
         gathered, self._gathered = self._gathered, {}
+        self._begin_of.clear()
         self._size = 0
         if self._decoder is None:
             return

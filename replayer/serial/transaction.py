@@ -12,11 +12,12 @@ from pgrepl.errors import DdlStopped
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
+from pgrepl.replayer.chunked.apply import apply_spooled, restart_copy
 from pgrepl.replayer.parking import Place, add_payload, count_conflict, park
 from pgrepl.replayer.serial.captured import is_row, make_captured, read_rows
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.apply import TableFailed, apply_changes
+from pgrepl.replayer.shard.apply import TableFailed
 from pgrepl.replayer.shard.task import Parking, stop_at
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.parked import follow_parking
@@ -97,7 +98,12 @@ class SerialTransaction:
         follow_parking(self._connection, source_id)
         move_all(self._connection, source_id, batch.from_seq, batch.to_seq, batch.last_lsn)
         handlers = Handlers(
-            self._apply_table, self._keep, self._note_unknown, self._apply_ddl, self._fail
+            self._apply_table,
+            lambda name: restart_copy(self._connection, source_id, name),
+            self._keep,
+            self._note_unknown,
+            self._apply_ddl,
+            self._fail,
         )
         replay = LineReplay(self._connection, self._tables, handlers, self._settings.chunk_bytes)
         for part in read_parts(
@@ -111,12 +117,16 @@ class SerialTransaction:
         remove_applied(self._connection, source_id)
 
     def _apply_table(self, table: Table, lines: Lines) -> None:
+        source_id = self._source.source_id
         try:
-            outcome = apply_changes(self._connection, lines.read(table), self._on_conflict)
-            count_conflict(self._connection, self._source.source_id, table.name, outcome)
+            outcome = apply_spooled(
+                self._connection, source_id, lines.spooled(table), self._on_conflict
+            )
+            count_conflict(self._connection, source_id, table.name, outcome)
         except TableFailed as failed:
             self._fail(table, lines, failed)
-        self.change_counts[table.name] = self.change_counts.get(table.name, 0) + len(lines.changes)
+        count = lines.spooled(table).count
+        self.change_counts[table.name] = self.change_counts.get(table.name, 0) + count
 
     def _fail(self, table: Table, lines: Lines, failed: TableFailed) -> None:
         if not self._batch.is_single:

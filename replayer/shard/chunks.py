@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pgrepl.decoding.changes import TableChanges
 from pgrepl.decoding.payload import ChangesByTable
 from pgrepl.postgres.connect import Connection
+from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.spool_rows import PartKey, SpooledPart, read_parts
@@ -26,6 +27,8 @@ class Chunk:
     changes: Mapping[TableName, TableChanges]
     #: Tables whose changes are not applied.
     ignored: Mapping[TableName, Table]
+    #: The changes of tables that are copied in chunks of their own meanwhile.
+    live: Mapping[TableName, SpooledChanges] = field(default_factory=dict)
 
 
 def read_chunks(
@@ -67,7 +70,18 @@ def _chunk(parts: Sequence[SpooledPart], grouped: ChangesByTable, tables: Tables
         for part in parts:
             grouped.take_payload(part.payload, part.change_count, part.bucket)
     ignored = {name: tables.look_up(name) for name in grouped.ignored}
-    return Chunk([part.key for part in parts], grouped.changes, ignored)
+    live = {
+        name: SpooledChanges(table, parts[0].decoder, _messages_of(name, parts))
+        for name, table in ignored.items()
+        if table.is_live
+    }
+    ignored = {name: table for name, table in ignored.items() if name not in live}
+    return Chunk([part.key for part in parts], grouped.changes, ignored, live)
+
+
+def _messages_of(name: TableName, parts: Sequence[SpooledPart]) -> list[bytes]:
+    """Return the changes of one table, with the begin messages of their transactions."""
+    return [message for part in parts for message in part.decoder.extract(part.payload, name)]
 
 
 def _limit(table_count: int, settings: ReplaySettings) -> int:

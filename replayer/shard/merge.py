@@ -16,7 +16,7 @@ from pgrepl.replayer.shard.merger import Conflict, KeyedMerger, MultisetMerger, 
 from pgrepl.replayer.shard.staging import StagingTable
 from pgrepl.replayer.shard.upsert import UpsertMerger
 
-__all__ = ["Conflict", "Outcome", "merge", "merge_plainly"]
+__all__ = ["Conflict", "Outcome", "merge", "merge_leniently", "merge_plainly"]
 
 _TAKEN = (errors.UniqueViolation, errors.ExclusionViolation)
 
@@ -60,6 +60,15 @@ def merge_plainly(connection: Connection, stage: StagingTable) -> None:
 
     """
     _merger(connection, stage).plain()
+
+
+def merge_leniently(connection: Connection, stage: StagingTable) -> None:
+    """Apply of a stage what finds its row, and rows whose place is free.
+
+    For rows that will be copied anyway: nothing here makes a row that never was, or takes one away
+    that no change takes away.
+    """
+    KeyedMerger(connection, stage).lenient()
 
 
 def _merger(connection: Connection, stage: StagingTable) -> KeyedMerger | MultisetMerger:

@@ -14,6 +14,10 @@ from pgrepl.replayer.shard.staging import StagingTable
 
 __all__ = ["Conflict", "KeyedMerger", "MultisetMerger", "Outcome"]
 
+#: What an INSERT does about a row that stands in its way.
+_FAIL = SQL("")
+_DO_NOTHING = SQL(" on conflict do nothing")
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -92,6 +96,24 @@ class KeyedMerger:
         )
         self._insert(moved)
         return Outcome(missing, extra)
+
+    def lenient(self) -> None:
+        """Do what can be done, and count nothing; no row moves to another key."""
+        if self._can_update():
+            self._delete_old(0)
+            for group, columns in enumerate(self._stage.groups):
+                self._update(group, columns)
+            self._insert(0, _DO_NOTHING)
+            return
+        moved = self._turn_updates_into_moves()
+        self._run(
+            SQL(
+                "delete from {} s where op = 'M' and not exists (select from only {} t where {})"
+            ).format(self._stage.identifier, self._table, self._is_old_key)
+        )
+        self._fill(moved)
+        self._delete_old(moved)
+        self._insert(moved, _DO_NOTHING)
 
     def extra_count(self) -> int:
         """Count rows that stand where a row is to be inserted and that no change takes away."""
@@ -234,13 +256,14 @@ class KeyedMerger:
         ((count,),) = self._connection.execute(query).fetchall()
         return int(count)
 
-    def _insert(self, moved: int) -> None:
+    def _insert(self, moved: int, on_conflict: Composable = _FAIL) -> None:
         stored = self._stage.shape.stored
         for group, columns in enumerate(self._stage.groups):
             if self._stage.counts.get(("I", group)):
-                self._insert_rows(columns, SQL("op = 'I' and grp = {}").format(Literal(group)))
+                condition = SQL("op = 'I' and grp = {}{}").format(Literal(group), on_conflict)
+                self._insert_rows(columns, condition)
         if moved:
-            self._insert_rows(stored, SQL("op = 'M'"))
+            self._insert_rows(stored, SQL("op = 'M'{}").format(on_conflict))
 
     def _insert_rows(self, carried: Sequence[str], condition: Composable) -> None:
         by_name = self._stage.shape.by_name

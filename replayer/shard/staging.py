@@ -22,7 +22,9 @@ from pgrepl.replayer.shard.packing import PACK, pack_rows, packed_columns, read_
 __all__ = [
     "StagingTable",
     "copy_inserts",
+    "copy_rows",
     "last_state",
+    "stage_cast",
     "write_stage",
 ]
 
@@ -60,7 +62,7 @@ def copy_inserts(connection: Connection, shape: Shape, runs: Sequence[Run], enco
     for run in runs:
         end = len(run.layout.columns) + 1
         rows = [b"\t".join(change[1:end]) for change in run.changes]
-        _copy(connection, shape.identifier, run.layout.columns, rows, encoding)
+        copy_rows(connection, shape.identifier, run.layout.columns, rows, encoding)
 
 
 def write_stage(
@@ -88,7 +90,7 @@ def _stage_keyed(
     packed = packed_columns(shape, net.key, len(net.key) + 2)
     kept = [name for name in shape.carried if name not in set(packed)]
     key_columns = [
-        SQL("t.{}{} as {}").format(Identifier(name), _cast(shape, name), Identifier(f"o{n}"))
+        SQL("t.{}{} as {}").format(Identifier(name), stage_cast(shape, name), Identifier(f"o{n}"))
         for n, name in enumerate(net.key)
     ]
     _create(
@@ -106,7 +108,7 @@ def _stage_keyed(
         rows = list(pack_rows(rows, shape, packed, len(columns)))
     places = {name: n for n, name in enumerate(shape.carried)}
     columns += [f"c{places[name]}" for name in kept] + [PACK] * bool(packed)
-    _copy(connection, Identifier(*place), columns, rows, encoding)
+    copy_rows(connection, Identifier(*place), columns, rows, encoding)
     return StagingTable(
         shape=shape,
         place=place,
@@ -129,7 +131,7 @@ def _stage_multiset(
     changed = {row: count for row, count in net.counts.items() if count}
     rows = [b"\t".join((b"%d" % count, *row)) for row, count in changed.items()]
     columns = ["n", *(f"c{n}" for n in range(len(net.columns)))]
-    _copy(connection, Identifier(*place), columns, rows, encoding)
+    copy_rows(connection, Identifier(*place), columns, rows, encoding)
     counts = {
         ("I", 0): sum(count for count in changed.values() if count > 0),
         ("D", 0): -sum(count for count in changed.values() if count < 0),
@@ -221,7 +223,7 @@ def _create(
 ) -> None:
     """Make a stage whose columns have the types and collations of the table's."""
     selected = [
-        SQL("t.{}{} as {}").format(Identifier(name), _cast(shape, name), Identifier(f"c{n}"))
+        SQL("t.{}{} as {}").format(Identifier(name), stage_cast(shape, name), Identifier(f"c{n}"))
         for n, name in enumerate(columns)
         if name not in packed
     ]
@@ -240,13 +242,13 @@ def _create(
     )
 
 
-def _cast(shape: Shape, name: str) -> Composable:
+def stage_cast(shape: Shape, name: str) -> Composable:
     """Return the cast to the type below a domain: absent columns are null, whatever it says."""
     stage_type = shape.by_name[name].stage_type
     return SQL("") if stage_type is None else SQL("::{}").format(Identifier(*stage_type))
 
 
-def _copy(
+def copy_rows(
     connection: Connection,
     table: Composable,
     columns: Iterable[str],

@@ -23,6 +23,8 @@ from pgrepl.failpoint import reach
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, translate
+from pgrepl.replayer.chunked.apply import apply_live
+from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.parking import add_parts, count_conflict, park
 from pgrepl.replayer.session import lend_session
 from pgrepl.replayer.settings import ReplaySettings
@@ -91,6 +93,8 @@ class StagedTable:
     stage: StagingTable | None
     #: Set when they could not even be staged.
     failed: TableFailed | None = None
+    #: Whether the table was copied in chunks then, which decides at the end what is applied.
+    is_live: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,8 +112,10 @@ class ShardResult:
 
     def count(self, chunk: Chunk) -> None:
         """Add the changes of a chunk."""
-        for name, changes in chunk.changes.items():
-            self.change_counts[name] = self.change_counts.get(name, 0) + changes.count
+        counts = {name: changes.count for name, changes in chunk.changes.items()}
+        counts |= {name: changes.count for name, changes in chunk.live.items()}
+        for name, count in counts.items():
+            self.change_counts[name] = self.change_counts.get(name, 0) + count
 
 
 def run_shard(task: ShardTask) -> ShardResult | PgreplError:
@@ -208,11 +214,15 @@ def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
         for chunk in chunks:
             # Whoever reads does not see what is parked here and now.
             tables = [changes for name, changes in chunk.changes.items() if name not in parked]
-            for name, failed in _apply_tables(connection, task, tables):
+            live = [changes for name, changes in chunk.live.items() if name not in parked]
+            for name, failed in (
+                *_apply_tables(connection, task, tables),
+                *_apply_live_tables(connection, task, live),
+            ):
                 parked[name] = park(connection, task.source_id, name, failed)
                 if parked[name]:
                     result.parked.append(Parking(name, failed.reason))
-            for name in chunk.changes.keys() & parked.keys():
+            for name in (chunk.changes.keys() | chunk.live.keys()) & parked.keys():
                 if parked[name]:
                     add_parts(connection, task.source_id, name, chunk.keys)
             _add_ignored(connection, task.source_id, chunk)
@@ -233,6 +243,20 @@ def _apply_tables(
             yield changes.names, result
 
 
+def _apply_live_tables(
+    connection: Connection, task: ShardTask, tables: Sequence[SpooledChanges]
+) -> Iterator[tuple[TableName, TableFailed]]:
+    """Apply the changes of tables that are copied in chunks, and return those that cannot be."""
+    for changes in tables:
+        name = changes.table.name
+        try:
+            apply_live(connection, task.source_id, changes)
+        except TableFailed as failed:
+            if task.on_error == "stop":
+                raise stop_at(task.source, name, failed) from failed
+            yield name, failed
+
+
 def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
     # Spark may repeat a task whose stages are there already: each attempt has names of its own.
     prefix = f"{task.staging_prefix}_{task.shard}_{uuid4().hex[:8]}"
@@ -248,6 +272,9 @@ def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
                 result.staged.append(staged)
             result.staged += [
                 StagedTable(name, chunk.keys, None) for name in chunk.ignored if name != DDL_TABLE
+            ]
+            result.staged += [
+                StagedTable(name, chunk.keys, None, is_live=True) for name in chunk.live
             ]
             result.count(chunk)
 

@@ -2,7 +2,7 @@
 -- No row: pgrepl does not know the table.
 select w.number,
        concat_ws(';', t.state, t.start_lsn, t.start_snapshot, p.source_id is not null,
-                 n.oid, c.oid, c.xmin, a.columns, i.indexes, g.computed) as version
+                 coalesce(r.resync_id, 0), n.oid, c.oid, c.xmin, a.columns, i.indexes, g.computed) as version
   from unnest(%(schemas)s::name[], %(names)s::name[])
        with ordinality w (schema_name, table_name, number)
   join replication.source_table t
@@ -11,6 +11,9 @@ select w.number,
   left join replication.parked_table p
          on p.source_id = t.source_id
         and p.schema_name = t.schema_name and p.table_name = t.table_name
+  left join replication.resync r
+         on r.source_id = t.source_id and r.schema_name = t.schema_name
+        and r.table_name = t.table_name and r.way = 'chunked' and r.key_columns is not null
   left join replication.target_schema s
          on s.source_id = t.source_id and s.source_schema = t.schema_name
   left join pg_namespace n on n.nspname = s.target_schema

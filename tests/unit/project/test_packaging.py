@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import pgrepl
 from pgrepl.native import native
+from pgrepl.throwaway.binaries import MINIMUM_MAJOR
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -82,6 +86,28 @@ def test_wheel_brings_the_command(wheel):
     assert "pgrepl = pgrepl.cli.__main__:main" in wheel.read(entry_points).decode()
 
 
+def test_wheel_runs_where_nothing_but_its_dependencies_is_installed(wheel, tmp_path):
+    environment = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    # A path in a .pth file brings the dependencies, and not the editable install among them.
+    (site,) = environment.glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", "-q"]
+    subprocess.run([*pip, "--no-deps", "--no-index", wheel.filename], check=True)
+
+    def run(*command: str | Path) -> str:
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=True, env={"LC_ALL": "C"}
+        )
+        return done.stdout
+
+    found = run(environment / "bin" / "python", "-c", "import pgrepl; print(pgrepl.__file__)")
+    assert Path(found.strip()).is_relative_to(site)
+    program = environment / "bin" / "pgrepl"
+    assert run(program, "--version").startswith(f"pgrepl {pgrepl.__version__}")
+    assert "Usage: pgrepl doctor" in run(program, "doctor", "--help")
+
+
 def test_pins_hold_every_direct_dependency_and_no_index():
     lines = (ROOT / "requirements/dev.txt").read_text(encoding="utf-8").splitlines()
     pins = [line for line in lines if line and not line.startswith("#")]
@@ -94,3 +120,16 @@ def test_pins_hold_every_direct_dependency_and_no_index():
     direct = {w.split(">")[0].split("[")[0].lower().replace("_", "-") for w in wanted}
     direct.remove("pgrepl")  # its own extras, which are among the wanted
     assert direct <= pinned
+
+
+def test_workflow_tests_every_supported_version():
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+
+    def versions(name: str) -> list[list[str]]:
+        return [
+            re.findall(r'"([\d.]+)"', found) for found in re.findall(rf"{name}: (\[.+\])", workflow)
+        ]
+
+    lowest = PROJECT["project"]["requires-python"].removeprefix(">=")
+    assert {found[0] for found in versions("python")} == {lowest}
+    assert [found[0] for found in versions("postgresql")] == [str(MINIMUM_MAJOR)]

@@ -1,0 +1,279 @@
+"""Place one chunk in the stream: read under a snapshot, put into the table between two changes.
+
+The row of ``replication.resync`` is locked first, which replay does too before it applies changes
+of the table: so they wait for a moment. Then the snapshot is taken. It has to see every transaction
+that was applied already. Those that it sees and that come later are skipped where the chunk is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from psycopg import errors
+from psycopg.sql import SQL, Identifier, Literal
+
+from pgrepl.basebackup.rows.copy_pipe import Transferred, transfer
+from pgrepl.catalog.tables import SourceTable, is_copy_of, read_columns
+from pgrepl.config.dsn import Endpoint
+from pgrepl.decoding.shape import Shape
+from pgrepl.errors import DdlError, PgreplError
+from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.replayer.chunked.key_stage import in_range
+from pgrepl.replayer.target_table import Tables
+from pgrepl.resync.chunked.rows import ChunkRows
+from pgrepl.resync.chunked.scope import KeyScope, RangeScope, Scope
+from pgrepl.store.copy_start import CopyStart
+from pgrepl.store.resync_chunks import (
+    LiveCopy,
+    add_chunk,
+    add_rereads,
+    find_live_copy,
+    pass_chunks,
+    read_rereads,
+    read_xids,
+    remove_xids,
+    restart_chunks,
+    set_reread,
+    set_version,
+)
+from pgrepl.store.resyncs import add_progress, set_resync_state, set_snapshot
+from pgrepl.store.shard_progress import read_least_applied
+from pgrepl.store.target_tables import read_versions
+
+__all__ = ["Chunk", "ChunkMaker", "DdlAwaitedError", "NotNowError", "RestartedError"]
+
+#: So long replay of the table may wait for a lock on the source.
+_LOCK_TIMEOUT_MS = 500
+#: How often, and how far apart, a snapshot is taken again that does not see what was applied.
+_SNAPSHOTS = 20
+_SNAPSHOT_S = 0.02
+#: So many keys are read again at once.
+_KEYS = 200
+
+
+class NotNowError(Exception):
+    """A chunk cannot be placed at this moment; nothing has changed."""
+
+    def __init__(self, reason: str) -> None:
+        """Say what is waited for."""
+        super().__init__(reason)
+        self.reason = reason
+
+
+class DdlAwaitedError(NotNowError):
+    """The table on the source is another one than its copy, as DDL is not applied yet."""
+
+
+class RestartedError(Exception):
+    """DDL was applied to the copy: it is copied from the first key on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk that is in the table."""
+
+    row_count: int
+    byte_count: int
+    #: How long changes of the table had to wait.
+    seconds: float
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkMaker:
+    """Makes the chunks of one table."""
+
+    source: Endpoint
+    endpoint: Endpoint
+    source_session: Connection
+    target: Connection
+    source_id: int
+    table: SourceTable
+
+    def place_range(self, limit: int) -> Chunk:
+        """Place the next range of keys, so many rows at most.
+
+        Raises
+        ------
+        NotNowError, RestartedError
+            when it is not placed.
+
+        """
+        with self._live_copy() as (copy, begin):
+            if copy.is_copied:
+                raise NotNowError("all ranges are copied")
+            done = self._place(copy, RangeScope(copy.last_key, limit))
+            return Chunk(
+                done.row_count, done.byte_count, time.monotonic() - begin, done.row_count < limit
+            )
+
+    def place_keys(self) -> None:
+        """Place keys that are to be read again, some of them.
+
+        Raises
+        ------
+        NotNowError, RestartedError
+            when they are not placed.
+
+        """
+        with self._live_copy() as (copy, _):
+            keys = read_rereads(self.target, copy.resync_id, _KEYS)
+            if keys:
+                self._place(copy, KeyScope(keys))
+
+    @contextmanager
+    def _live_copy(self) -> Iterator[tuple[LiveCopy, float]]:
+        """Lock the table against replay, and make sure that it is what it was."""
+        restart: int | None = None
+        with translated(self.endpoint, f"cannot copy {self.table}"), self.target.transaction():
+            self.target.execute("set local session_replication_role = replica")
+            copy = find_live_copy(self.target, self.source_id, self.table.key)
+            begin = time.monotonic()
+            if copy is None:
+                raise PgreplError(
+                    f"the resync of {self.table} has ended: it was dropped, renamed or cancelled"
+                )
+            version = self._version()
+            if copy.version is None:
+                set_version(self.target, copy.resync_id, version)
+            elif copy.version != version:
+                restart_chunks(self.target, copy.resync_id)
+                restart = copy.resync_id
+            if restart is None:
+                applied = read_least_applied(self.target, self.source_id)
+                if applied is not None:
+                    pass_chunks(self.target, copy.resync_id, applied)
+                yield copy, begin
+                reach("resync.before_chunk_commit")
+        if restart is not None:
+            raise RestartedError
+        reach("resync.chunk_placed")
+
+    def _version(self) -> str | None:
+        return read_versions(self.target, self.source_id, [self.table.key]).get(self.table.key)
+
+    def _place(self, copy: LiveCopy, scope: Scope) -> Transferred:
+        tables = Tables(self.target, self.source_id, Lsn(0))
+        found = tables.look_up(self.table.key)
+        if not found.is_live or found.shape is None:
+            raise DdlError(
+                f"table {self.table} cannot be copied in chunks any more:"
+                " its changes are not applied",
+                hint="See pgrepl status. A resync with --way whole makes it right.",
+            )
+        xids = read_xids(self.target, copy.resync_id)
+        with self._snapshot(xids) as start:
+            self._check_columns(found.shape)
+            rows = ChunkRows(self.target, found.shape, self.table, copy.key)
+            statement = scope.copy_out(self.table, copy.key)
+            done = transfer(
+                (self.source, self.source_session, statement),
+                (self.endpoint, self.target, rows.copy_in()),
+                self.table,
+            )
+            reach("resync.chunk_read")
+        self._put(copy, scope, rows, done, start)
+        remove_xids(self.target, copy.resync_id)
+        return done
+
+    def _put(
+        self,
+        copy: LiveCopy,
+        scope: Scope,
+        rows: ChunkRows,
+        done: Transferred,
+        start: CopyStart,
+    ) -> None:
+        """Put rows into the table, and record the chunk."""
+        resync_id, snapshot = copy.resync_id, str(start.snapshot)
+        if isinstance(scope, KeyScope):
+            number = add_chunk(
+                self.target, resync_id, limits=None, snapshot=snapshot, lsn=start.lsn
+            )
+            set_reread(self.target, resync_id, scope.keys, number)
+            add_rereads(self.target, resync_id, rows.put(scope.condition(copy.key)))
+            return
+        high = rows.last_key() if done.row_count == scope.limit else None
+        limits = copy.last_key, high
+        add_chunk(self.target, resync_id, limits=limits, snapshot=snapshot, lsn=start.lsn)
+        left = rows.put(in_range([Identifier("t", name) for name in copy.key], *limits))
+        add_rereads(self.target, resync_id, left)
+        set_snapshot(self.target, resync_id, snapshot=snapshot, lsn=start.lsn)
+        add_progress(
+            *(self.target, resync_id),
+            rows=done.row_count,
+            bytes_=done.byte_count,
+            chunks=1,
+            last_key=high,
+        )
+        if high is None:
+            set_resync_state(self.target, resync_id, "copied")
+
+    @contextmanager
+    def _snapshot(self, applied: frozenset[int]) -> Iterator[CopyStart]:
+        """Hold a snapshot of the source that sees all these transactions, and the table in it."""
+        with translated(self.source, f"cannot read {self.table}"):
+            for _ in range(_SNAPSHOTS):
+                start = self._begin()
+                try:
+                    contains = start.contains()
+                    # Whatever was applied committed before now.
+                    if all(contains(xid, 0) for xid in applied):
+                        yield start
+                        return
+                finally:
+                    self.source_session.execute("rollback")
+                time.sleep(_SNAPSHOT_S)
+        raise NotNowError("transactions that were applied and are still committing on the source")
+
+    def _begin(self) -> CopyStart:
+        """Begin a transaction on the source: first the lock, which takes no snapshot yet."""
+        self.source_session.execute("begin isolation level repeatable read read only")
+        try:
+            self.source_session.execute(
+                SQL("set local lock_timeout = {}").format(Literal(f"{_LOCK_TIMEOUT_MS}ms"))
+            )
+            # A row that a policy hides must not look as if it was deleted.
+            self.source_session.execute("set local row_security = off")
+            # In the order of the key, whatever the statistics say.
+            self.source_session.execute("set local enable_seqscan = off")
+            self.source_session.execute("set local enable_sort = off")
+            self.source_session.execute(
+                SQL("lock table only {} in access share mode").format(self.table.identifier)
+            )
+            ((snapshot, lsn),) = self.source_session.execute(
+                "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()"
+            ).fetchall()
+        except errors.LockNotAvailable:
+            self.source_session.execute("rollback")
+            raise NotNowError(f"a lock on {self.table} on the source") from None
+        except errors.UndefinedTable:
+            self.source_session.execute("rollback")
+            raise DdlAwaitedError(f"DDL that drops or renames {self.table}") from None
+        except BaseException:
+            self.source_session.execute("rollback")
+            raise
+        return CopyStart(lsn, snapshot)
+
+    def _check_columns(self, shape: Shape) -> None:
+        """Make sure that the snapshot's table is the one whose copy is on the target."""
+        ((copy_oid,),) = self.target.execute(
+            "select %s::regclass::oid::bigint", (shape.identifier.as_string(),)
+        ).fetchall()
+        named = self.source_session.execute(
+            SQL("select {}::regclass::oid::bigint").format(
+                Literal(self.table.identifier.as_string())
+            )
+        ).fetchall()
+        columns = read_columns(self.source_session, self.table.oid)
+        there = read_columns(self.target, copy_oid)
+        plain = {column.name for column in there if not column.is_generated}
+        is_same = {column.name for column in columns} & plain == set(self.table.columns)
+        if named != [(self.table.oid,)] or not is_same or not is_copy_of(columns, there):
+            raise DdlAwaitedError(f"DDL on {self.table} that is not applied yet")

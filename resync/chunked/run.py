@@ -1,0 +1,265 @@
+"""Copy a table in chunks, one after the other, until it is caught up."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from pgrepl.catalog.tables import SourceTable, read_plain_columns, read_tables
+from pgrepl.config.model import Config, SourceConfig
+from pgrepl.errors import PgreplError, TargetUnavailable, UsageError
+from pgrepl.failpoint import reach
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.resync.chunked.chunk import (
+    Chunk,
+    ChunkMaker,
+    DdlAwaitedError,
+    NotNowError,
+    RestartedError,
+)
+from pgrepl.resync.chunked.keys import find_key, judge_key
+from pgrepl.resync.chunked.pacing import next_limit
+from pgrepl.resync.open_transactions import await_commits
+from pgrepl.resync.whole import CancelledError
+from pgrepl.store.resync_chunks import (
+    LiveCopy,
+    begin_live,
+    cancel_live,
+    count_left,
+    end_live,
+    find_live_copy,
+    pass_chunks,
+    restart_chunks,
+    set_chunk_key,
+)
+from pgrepl.store.resyncs import ResyncRow, remove_resync, start_resync
+from pgrepl.store.shard_progress import read_least_applied, take_positions
+from pgrepl.store.sources import SourceRow, read_target_schemas
+from pgrepl.store.tables import find_copy
+from pgrepl.store.target_tables import read_versions
+
+__all__ = ["ChunkedResync", "find_obstacle", "run_chunked"]
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 0.2
+_FIRST_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkedResync:
+    """A table to copy in chunks, and the sessions that may be used for it."""
+
+    config: Config
+    source: SourceConfig
+    row: SourceRow
+    table: SourceTable
+    #: The row of ``replication.resync``, as it was when the run began; ``last_key`` says where an
+    #: earlier run ended.
+    resync: ResyncRow
+    target: Connection
+    source_session: Connection
+    #: Sleeps, or raises to break it off; to be called about once a second.
+    pause: Callable[[float], None]
+    #: How long to wait for a lock or for replay.
+    wait_s: int
+
+
+def find_obstacle(
+    source_session: Connection, target: Connection, row: SourceRow, table: SourceTable
+) -> str | None:
+    """Return why a table cannot be copied in chunks; None: it can."""
+    schema = read_target_schemas(target, row.source_id).get(table.schema)
+    copy = find_copy(target, row.source_id, table.key, schema)
+    if copy is None or schema is None:
+        return "the target has no copy of it"
+    ((is_standby,),) = source_session.execute("select pg_is_in_recovery()").fetchall()
+    if is_standby:
+        return "the source is a standby, whose snapshots do not say what runs on its primary"
+    ((is_deferrable,),) = target.execute(
+        "select exists (select from pg_constraint where conrelid = %s::oid and condeferrable"
+        " and contype in ('p', 'u', 'x'))",
+        (copy,),
+    ).fetchall()
+    if is_deferrable:
+        return "it has a deferrable constraint"
+    return judge_key(
+        _as_on_target(target, table, schema),
+        find_key(source_session, table.oid),
+        find_key(target, copy),
+    )
+
+
+def _as_on_target(target: Connection, table: SourceTable, schema: str) -> SourceTable:
+    """Add the generated columns that are plain ones there: they take the source's values."""
+    place = schema, table.name
+    return table.with_generated(read_plain_columns(target, [place]).get(place, frozenset()))
+
+
+def run_chunked(work: ChunkedResync) -> None:
+    """Copy a table in chunks, from the last chunk of an earlier run on, until it is caught up.
+
+    Raises
+    ------
+    PgreplError
+        whatever is wrong; the same call repeated goes on after the last chunk.
+
+    """
+    _Run(work).run()
+
+
+class _Run:
+    def __init__(self, work: ChunkedResync) -> None:
+        self._work = work
+        self._endpoint = work.config.target.endpoint
+        self._source_id = work.row.source_id
+        self._resync_id = work.resync.resync_id
+        self._about = {"source": work.source.name, "table": str(work.table)}
+        self._limit = _FIRST_LIMIT
+        #: What is waited for, and since when.
+        self._waits: tuple[str, float] | None = None
+
+    def run(self) -> None:
+        """Begin or go on, copy ranges, read keys again, catch up, end."""
+        work = self._work
+        if work.resync.state == "requested":
+            self._begin()
+        reach("resync.chunks_begun")
+        # What was applied before the transactions applied were recorded must be visible.
+        await_commits(work.source_session, work.source.endpoint, work.wait_s, work.pause)
+        maker = self._make()
+        is_over = False
+        while not is_over:
+            try:
+                is_over = self._step(maker)
+            except NotNowError as exc:
+                self._wait_for(exc.reason)
+                if isinstance(exc, DdlAwaitedError):
+                    maker = self._make()
+            except RestartedError:
+                logger.info("resync in chunks starts over after DDL", extra=self._about)
+                with self._on_target("cannot start over"):
+                    set_chunk_key(work.target, self._resync_id, self._find_key())
+                maker = self._make()
+
+    def _begin(self) -> None:
+        """Have replay apply changes with regard to chunks, from its next transaction on."""
+        with self._on_target("cannot begin"), self._work.target.transaction():
+            # Who applies changes of this source now knows the table as one like others.
+            take_positions(self._work.target, self._source_id)
+            start_resync(self._work.target, self._resync_id)
+            begin_live(self._work.target, self._source_id, self._work.table.key)
+            set_chunk_key(self._work.target, self._resync_id, self._find_key())
+
+    def _find_key(self) -> list[str]:
+        work = self._work
+        obstacle = find_obstacle(work.source_session, work.target, work.row, work.table)
+        if obstacle is not None:
+            raise UsageError(f"table {work.table} cannot be copied in chunks: {obstacle}")
+        return [column.name for column in find_key(work.source_session, work.table.oid)]
+
+    def _make(self) -> ChunkMaker:
+        """Read what the table is like now."""
+        work = self._work
+        with translated(work.source.endpoint, "cannot read the catalogue"):
+            found = [
+                table for table in read_tables(work.source_session) if table.oid == work.table.oid
+            ]
+        if not found:
+            raise UsageError(f"table {work.table} does not exist any more")
+        table = replace(found[0], schema=work.table.schema, name=work.table.name)
+        with self._on_target("cannot read the columns"):
+            schema = read_target_schemas(work.target, self._source_id)[table.schema]
+            table = _as_on_target(work.target, table, schema)
+        return ChunkMaker(
+            source=work.source.endpoint,
+            endpoint=self._endpoint,
+            source_session=work.source_session,
+            target=work.target,
+            source_id=self._source_id,
+            table=table,
+        )
+
+    def _step(self, maker: ChunkMaker) -> bool:
+        """Place what is next, or wait for replay; say whether all is done."""
+        with self._on_target("cannot go on"):
+            copy = self._find_copy()
+            _, key_count = count_left(self._work.target, self._resync_id)
+        if key_count:
+            maker.place_keys()
+            self._waits = None
+            return False
+        if not (copy.is_copied or copy.is_cancelled):
+            chunk = maker.place_range(self._limit)
+            self._waits = None
+            self._limit = next_limit(self._limit, chunk.row_count, chunk.seconds)
+            self._slow_down(chunk)
+            return False
+        if self._is_passed() and self._end():
+            return True
+        self._wait_for("replay to pass the last chunk")
+        return False
+
+    def _find_copy(self) -> LiveCopy:
+        copy = find_live_copy(self._work.target, self._source_id, self._work.table.key)
+        if copy is None:
+            raise PgreplError(
+                f"the resync of {self._work.table} has ended: the table was dropped or renamed"
+            )
+        return copy
+
+    def _slow_down(self, chunk: Chunk) -> None:
+        """Keep to the rate asked for."""
+        rate = self._work.resync.max_rate
+        until = (
+            time.monotonic() + (0.0 if rate is None else chunk.byte_count / rate) - chunk.seconds
+        )
+        self._work.pause(0.0)
+        while (left := until - time.monotonic()) > 0:
+            self._work.pause(min(left, 1.0))
+
+    def _wait_for(self, what: str) -> None:
+        now = time.monotonic()
+        if self._waits is None or self._waits[0] != what:
+            self._waits = what, now
+        elif now - self._waits[1] > self._work.wait_s:
+            raise TargetUnavailable(
+                f"the resync of {self._work.table} waits for {what}",
+                hint="Run the same command again, which goes on there; replay has to run.",
+            )
+        self._work.pause(_POLL_S)
+
+    def _is_passed(self) -> bool:
+        """Whether replay has passed all chunks, and no key is to be read again."""
+        target = self._work.target
+        with self._on_target("cannot end"):
+            applied = read_least_applied(target, self._source_id)
+            if applied is not None:
+                pass_chunks(target, self._resync_id, applied)
+            return count_left(target, self._resync_id) == (0, 0)
+
+    def _end(self) -> bool:
+        """Let replay apply changes as they come again; not if it has just found more to do."""
+        target, resync_id = self._work.target, self._resync_id
+        with self._on_target("cannot end"), target.transaction():
+            take_positions(target, self._source_id)
+            copy = self._find_copy()
+            key = self._work.table.key
+            if copy.version != read_versions(target, self._source_id, [key]).get(key):
+                restart_chunks(target, resync_id)
+                return False
+            if not self._is_passed() or not (copy.is_copied or copy.is_cancelled):
+                return False
+            (cancel_live if copy.is_cancelled else end_live)(target, resync_id)
+            remove_resync(target, resync_id)
+            reach("resync.before_chunks_end")
+        if copy.is_cancelled:
+            raise CancelledError(f"the resync of {self._work.table} was cancelled")
+        return True
+
+    def _on_target(self, doing: str) -> AbstractContextManager[None]:
+        return translated(self._endpoint, f"{doing} the resync of {self._work.table}")

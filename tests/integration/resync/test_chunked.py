@@ -1,0 +1,68 @@
+"""Tables copied again in chunks while the source writes and the target follows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.database import Database
+from tests.support.live import Live
+from tests.support.live_writers import FILL, SPOIL, TABLE, live_writers
+
+
+@pytest.fixture
+def target(migrated_target: Database) -> Database:
+    return migrated_target
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr("pgrepl.resync.chunked.run._FIRST_LIMIT", 25)
+    monkeypatch.setattr("pgrepl.resync.chunked.run.next_limit", lambda *_: 25)
+
+
+@contextmanager
+def reader(target: Database) -> Iterator[list[tuple[int, int]]]:
+    """Read the copy all the time, and note whenever it is empty or has rows that never were."""
+    stop = threading.Event()
+    noted: list[tuple[int, int]] = []
+    query = "select count(*), count(*) filter (where tag <> md5(a || body)) from app_copy.t"
+
+    def read() -> None:
+        with target.connect() as connection:
+            while not stop.wait(0.02):
+                ((count, wrong_count),) = connection.execute(query).fetchall()
+                if not count or wrong_count:
+                    noted.append((count, wrong_count))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield noted
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("options", "is_good"),
+    [
+        ({"plugin": "wal2json", "consistency": "shard"}, True),
+        ({"plugin": "pgoutput", "consistency": "batch"}, False),
+    ],
+)
+def test_copy_and_stream_together_are_the_source(source, target, tmp_path, options, is_good):
+    live = Live(source, target, tmp_path, **options).begin(TABLE)
+    source.execute(FILL)
+    live.follow()
+    if not is_good:
+        target.execute(*SPOIL)
+    with reader(target) as noted, live.streaming(), live_writers(source, 1):
+        live.resync("t")
+    assert live.differences("t") == set()
+    # What an update makes of a row that was wrong is wrong until it is copied.
+    assert not is_good or noted == []
+    assert target.value("select count(*) from replication.resync") == 0

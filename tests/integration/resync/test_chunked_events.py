@@ -1,0 +1,218 @@
+"""What happens to a table while it is copied in chunks: kills, TRUNCATE, DDL, a cancel."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from pgrepl.config.dsn import Side
+from pgrepl.ddl_capture import install
+from pgrepl.errors import TargetUnavailable
+from pgrepl.postgres.connect import connect
+from pgrepl.resync.chunked.keys import find_key
+from pgrepl.resync.whole import CancelledError
+from tests.support.database import Database
+from tests.support.live import Live
+
+ROWS = 120
+CHUNK = 25
+TABLE = "create table t (id int primary key, a int, body text)"
+
+
+@pytest.fixture
+def target(migrated_target: Database) -> Database:
+    return migrated_target
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr("pgrepl.resync.chunked.run._FIRST_LIMIT", CHUNK)
+    monkeypatch.setattr("pgrepl.resync.chunked.run.next_limit", lambda *_: CHUNK)
+
+
+@pytest.fixture
+def live(source: Database, target: Database, tmp_path) -> Live:
+    """Return a table whose copy has nothing right, and too much."""
+    live = Live(source, target, tmp_path).begin(TABLE)
+    source.execute(f"insert into app.t select g, g, 'x' from generate_series(1, {ROWS}) g")
+    live.follow()
+    target.execute(
+        "update app_copy.t set a = 0",
+        "delete from app_copy.t where id % 2 = 0",
+        "insert into app_copy.t select g, g, 'extra' from generate_series(500, 510) g",
+    )
+    return live
+
+
+def at_pause(number: int, act: Callable[[], object]) -> Callable[[float], None]:
+    """Return what sleeps, and acts when it is asked to for the so manieth time."""
+    calls = 0
+
+    def pause(seconds: float) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            act()
+        time.sleep(seconds)
+
+    return pause
+
+
+def test_killed_anywhere_it_goes_on_after_the_last_chunk(live):
+    seen = []
+    for place in (
+        "resync.chunks_begun:kill",
+        "resync.chunk_read:kill:2",
+        "resync.before_chunk_commit:kill:2",
+        "resync.chunk_placed:kill:2",
+        "resync.before_chunks_end:kill",
+    ):
+        live.resync_until_killed("t", place)
+        seen.append(live.target.value("select chunk_count from replication.resync"))
+        live.source.execute("update app.t set a = a + 1", "delete from app.t where id = 3")
+    # Of each run that died before a commit one chunk is there, of the last one all of them.
+    assert seen == [0, 1, 2, 4, 5]
+    with live.streaming():
+        live.resync("t")
+    assert live.differences("t") == set()
+    assert live.target.value("select count(*) from replication.resync_chunk") == 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "truncate app.t",
+        "begin; truncate app.t; insert into app.t values (7, 7, 'new'); commit",
+    ],
+)
+def test_truncate_starts_it_over(live, statement):
+    def act() -> None:
+        live.source.execute(statement)
+        live.source.execute("insert into app.t select g, g, 'later' from generate_series(50, 60) g")
+
+    with live.streaming():
+        live.resync("t", pause=at_pause(3, act))
+    assert live.differences("t") == set()
+
+
+def test_ddl_is_waited_for_and_starts_it_over(live):
+    install(live.config.source("shop"))
+    done = threading.Event()
+
+    def act() -> None:
+        live.source.execute(
+            "alter table app.t add column c int default 5",
+            "update app.t set c = id",
+            "alter table app.t rename column body to words",
+        )
+        done.set()
+
+    with live.streaming():
+        live.resync("t", pause=at_pause(3, act))
+    assert done.is_set()
+    assert live.differences("t") == set()
+    assert live.target.value("select max(c) from app_copy.t") == ROWS
+
+
+def test_open_transaction_is_placed_and_not_waited_for(live):
+    with live.source.connect() as writer:
+        writer.execute("begin; update app.t set a = -a where id < 60; savepoint s")
+        writer.execute("update app.t set a = 1000; rollback to s")
+        writer.execute(
+            "update app.t set id = 300 where id = 10; update app.t set id = 10 where id = 90"
+        )
+        with live.streaming():
+            live.resync("t", wait_s=20)
+        writer.execute("commit")
+    live.follow()
+    assert live.differences("t") == set()
+
+
+def test_cancelled_it_leaves_a_table_that_is_fed(live):
+    def act() -> None:
+        live.target.execute("update replication.resync set is_cancelled = true")
+
+    live.target.execute("update replication.source_table set resync_reason = 'lost'")
+    with live.streaming(), pytest.raises(CancelledError):
+        live.resync("t", pause=at_pause(2, act))
+    assert live.target.value("select resync_reason from replication.source_table") == "lost"
+    assert live.target.value("select count(*) from replication.resync") == 0
+    live.source.execute("update app.t set a = 77 where id = 1")
+    live.follow()
+    assert live.target.value("select a from app_copy.t where id = 1") == 77
+
+
+def test_without_replay_it_says_so_and_goes_on_later(live):
+    with pytest.raises(TargetUnavailable, match="replay to pass"):
+        live.resync("t", wait_s=0)
+    assert live.target.value("select state from replication.resync") == "copied"
+    with live.streaming():
+        live.resync("t")
+    assert live.differences("t") == set()
+
+
+def test_rate_is_kept(live):
+    begin = time.monotonic()
+    size = live.source.value("select sum(length(t::text)) from app.t t")
+    with live.streaming():
+        live.resync("t", request={"max_rate": int(size)})
+    assert time.monotonic() - begin > 0.7
+
+
+def test_keys_of_many_types_and_tables_of_no_rows(source, target, tmp_path):
+    live = Live(source, target, tmp_path).begin(
+        'create table t (a text collate "C", b numeric, c timestamptz, d uuid, e bytea,'
+        " n int generated always as identity, g text generated always as (a || 'g') stored,"
+        " v json, primary key (b, a, c, d, e))",
+        "create table nothing (id int primary key)",
+        "create table p (id int, k int, primary key (id, k)) partition by list (k)",
+        "create table p_0 partition of p for values in (0)",
+        "create table p_1 partition of p for values in (1)",
+    )
+    source.execute(
+        "insert into app.t (a, b, c, d, e, v) select chr(65 + g % 50) || '\\t\\' || g, g / 7.0,"
+        " '2020-01-01'::timestamptz + g * interval '1 hour', md5(g::text)::uuid,"
+        " md5(g::text)::bytea, '{\"x\": 1}' from generate_series(1, 100) g",
+        "insert into app.p select g, g % 2 from generate_series(1, 80) g",
+    )
+    live.follow()
+    target.execute(
+        "update app_copy.t set v = '{\"x\":  1}' where b > 5",
+        "delete from app_copy.t where b > 9",
+        "insert into app_copy.nothing values (1), (2)",
+        "delete from app_copy.p where id < 40",
+    )
+
+    def act() -> None:
+        source.execute("update app.t set a = a || 'ä', b = b + 3, v = '2' where b < 3")
+
+    def move() -> None:
+        source.execute("update app.p set k = 1 - k where id > 40 and id % 3 = 0")
+
+    with live.streaming():
+        live.resync("t", pause=at_pause(2, act))
+        live.resync("nothing")
+        live.resync("p_0", pause=at_pause(2, move))
+        live.resync("p_1")
+    assert {table: live.differences(table) for table in ("t", "nothing", "p")} == {
+        "t": set(),
+        "nothing": set(),
+        "p": set(),
+    }
+
+
+def test_what_an_order_goes_by_is_known(source):
+    source.execute(
+        'create table t (a text collate "C", b text, c int, d jsonb, primary key (a, b, c, d))'
+    )
+    oid = source.value("select 't'::regclass::oid::bigint")
+    with connect(source.endpoint(Side.SOURCE), "test") as connection:
+        orders = {column.name: column.order_name for column in find_key(connection, oid)}
+    assert orders["a"] == "UTF8/C"
+    assert orders["c"] is None
+    assert not orders["d"]
+    assert orders["d"] is not None
+    assert orders["b"]
