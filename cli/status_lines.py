@@ -179,7 +179,9 @@ def _tables(target: TargetFacts) -> str:
 
 def _not_well(table: TableOverview) -> str:
     reasons = []
-    if table.state == "copying":
+    if table.resync_state is not None:
+        reasons.append(_resync(table))
+    elif table.state == "copying":
         reasons.append(f"copying, {table.done_count} of {table.part_count} parts are here")
     if table.due_reason is not None:
         failed = f", failed {_count(table.due_attempts, 'time')}" if table.due_attempts else ""
@@ -196,6 +198,21 @@ def _not_well(table: TableOverview) -> str:
             f"{table.missing_count} rows were missing and {table.extra_count} too many here"
         )
     return "; ".join(reasons)
+
+
+def _resync(table: TableOverview) -> str:
+    """Say how far a resync is."""
+    words = [f"resync ({table.resync_way}) {table.resync_state}"]
+    if table.resync_rows:
+        words.append(f"{table.resync_rows:,} rows")
+    if table.resync_bytes and table.resync_estimate:
+        size = f"{print_bytes(table.resync_bytes)} of about {print_bytes(table.resync_estimate)}"
+        words.append(size)
+    if table.resync_seconds_left is not None:
+        words.append(f"about {print_duration(table.resync_seconds_left)} left")
+    if table.resync_error is not None:
+        words.append(f"failed: {table.resync_error}")
+    return ", ".join(words)
 
 
 def _count(number: int, thing: str) -> str:

@@ -56,8 +56,8 @@ def verify(
     """Compare sources with their copies: structure, sequences, and row for row by checksums.
 
     Replication may go on meanwhile: what differs is read again when the target has passed that
-    position. Exits 60 when there are differences, or tables that could not be compared; changes
-    nothing.
+    position. Exits 60 when there are differences, or tables that could not be compared. Tables
+    that differ are marked for a resync; nothing else is changed.
     """
     from pgrepl.catalog.unreadable import named, open_them
     from pgrepl.cli.verify_output import make_watcher, print_reports
@@ -82,7 +82,7 @@ def verify(
     if differing:
         raise VerifyDifference(
             f"source and target differ: {', '.join(differing)}",
-            hint="Tables that differ are copied again by pgrepl resync SOURCE TABLE.",
+            hint="Tables that differ are copied again by pgrepl resync SOURCE --where-needed.",
         )
     for report in reports:
         if report.unreadable:

@@ -84,7 +84,7 @@ def resync_tables(
             gone = choosing.forget_gone()
         if choosing.unreadable and not tables and not gone:
             raise unreadable_error(source.endpoint, choosing.unreadable)
-        if not tables and not gone:
+        if not tables and not gone and not options.is_where_needed:
             raise UsageError(
                 f'no replicated table of source "{source.name}" matches the names given',
                 hint="Write schema.table as on the source; * stands for any characters.",

@@ -13,6 +13,7 @@ from pgrepl.store.sources import read_target_schemas
 from pgrepl.store.tables import (
     find_copy,
     read_marked_pending,
+    read_needing,
     read_source_oids,
     remove_table_row,
 )
@@ -39,7 +40,10 @@ class Choosing:
 
         With a new partition come the others of its root that are new.
         """
-        wanted = self._sides.options.tables
+        options = self._sides.options
+        wanted, needing = options.tables, None
+        if options.is_where_needed:
+            needing = read_needing(self._target, self._sides.source_id)
         with translated(self._source.endpoint, "cannot read the catalogue"):
             possible = [
                 table
@@ -52,7 +56,10 @@ class Choosing:
             asked = {
                 table.key
                 for table in possible
-                if wanted.matches(*table.key) or wanted.matches(table.root_schema, table.root_name)
+                if (
+                    wanted.matches(*table.key) or wanted.matches(table.root_schema, table.root_name)
+                )
+                and (needing is None or table.key in needing)
             }
             roots = {(t.root_schema, t.root_name) for t in possible if t.key in asked & self._first}
             tables = [

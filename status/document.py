@@ -149,6 +149,21 @@ def _pause(pause: Pause | None) -> dict[str, Any] | None:
     return {"at": pause.paused_at, "by": pause.paused_by, "reason": pause.reason}
 
 
+def _resync(table: TableOverview) -> dict[str, Any] | None:
+    if table.resync_state is None:
+        return None
+    return {
+        "way": table.resync_way,
+        "state": table.resync_state,
+        "rows": table.resync_rows,
+        "bytes": table.resync_bytes,
+        "bytes_estimated": table.resync_estimate,
+        "seconds": table.resync_seconds,
+        "seconds_left": table.resync_seconds_left,
+        "error": table.resync_error,
+    }
+
+
 def _table(table: TableOverview) -> dict[str, Any]:
     return {
         "name": table.name,
@@ -159,6 +174,7 @@ def _table(table: TableOverview) -> dict[str, Any]:
         "resync_due": table.due_reason is not None,
         "resync_attempts": table.due_attempts,
         "resync_error": table.due_error,
+        "resync": _resync(table),
         "is_paused": table.parked_kind == "paused",
         "parked_reason": table.parked_reason,
         "parked_changes": table.parked_changes,

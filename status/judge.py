@@ -283,9 +283,10 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
     if resync:
         yield _waits(
             "resync",
-            f"tables that lost changes: {_named(resync)}",
-            f"Fix the cause, then copy them again: {command('resync', config.name)} TABLE…",
-            command("resync", config.name, *_patterns(resync)),
+            f"tables that need a resync: {_named(resync)}",
+            f"Fix the cause, then copy them again:"
+            f" {command('resync', config.name, '--where-needed')}",
+            command("resync", config.name, "--where-needed"),
         )
     parked = [
         table

@@ -17,7 +17,7 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.migrations import migrate
 from pgrepl.store.skipped_code import read_skipped
 from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
-from pgrepl.store.tables import Condition, read_conditions
+from pgrepl.store.tables import Condition, mark_verified, read_conditions
 from pgrepl.terminal import command
 from pgrepl.verify.compare import Piece, Sides, VerifyTask
 from pgrepl.verify.job import VerifyWorkers, first_pass, start_verify_workers
@@ -74,6 +74,7 @@ def verify_source(
         workers = start_verify_workers(config.spark, options.jobs)
         stack.callback(workers.stop)
         run.compare_rows(workers, subjects)
+        run.mark(subjects)
         run.report.seconds = time.monotonic() - begin
         return run.report
 
@@ -300,6 +301,22 @@ class _Run:
                 tables[result.table].target_rows += result.target_rows
             found.append((result.candidates, result.is_cut))
         return found
+
+    def mark(self, subjects: Sequence[Subject]) -> None:
+        """Mark tables that differ for a resync; take that back from those that were made equal."""
+        tables = [(subject.source.key, self._table(subject)) for subject in subjects]
+        differing = {key for key, table in tables if table.differences or table.has_more}
+        equal = {
+            key
+            for key, table in tables
+            if key not in differing
+            and table.compared_count == table.piece_count
+            and not table.unsettled_count
+            and not table.unsettled_piece_count
+            and self.report.error is None
+        }
+        with translated(self.sides.task.target, "cannot mark the tables"):
+            mark_verified(self.sides.target, self.row.source_id, differing=differing, equal=equal)
 
     def _table(self, subject: Subject) -> TableReport:
         return next(table for table in self.report.tables if table.name == subject.name)

@@ -14,6 +14,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.parked import ParkingKind
+from pgrepl.store.resyncs import ResyncState, Way
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.tables import TableState
 
@@ -107,6 +108,23 @@ class TableOverview:
     parked_changes: int
     missing_count: int
     extra_count: int
+    #: Of a table that is being copied while streaming goes on.
+    resync_way: Way | None = None
+    resync_state: ResyncState | None = None
+    resync_error: str | None = None
+    resync_rows: int | None = None
+    resync_bytes: int | None = None
+    #: How many bytes it has on the source, and for how long it is copied.
+    resync_estimate: int | None = None
+    resync_seconds: float | None = None
+
+    @property
+    def resync_seconds_left(self) -> float | None:
+        """How long the rest takes at the pace of what is copied; None: nobody knows."""
+        done, all_, seconds = self.resync_bytes, self.resync_estimate, self.resync_seconds
+        if not done or all_ is None or seconds is None or self.resync_state != "copying":
+            return None
+        return max(all_ - done, 0) * seconds / done
 
     @property
     def name(self) -> str:

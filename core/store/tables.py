@@ -33,16 +33,19 @@ __all__ = [
     "finish_tables",
     "is_replicated",
     "mark_resync",
+    "mark_verified",
     "mark_void",
     "read_conditions",
     "read_marked",
     "read_marked_pending",
+    "read_needing",
     "read_source_oids",
     "read_source_tables",
     "read_unsent",
     "record_unsent",
     "remove_table_row",
     "remove_tables",
+    "restore_table",
     "set_ready",
     "set_source_oid",
 ]
@@ -59,6 +62,9 @@ written, and by DDL that makes a table, which begins empty.
 """
 
 _Name = tuple[str, str]
+
+#: What verify marks tables with, and takes back.
+_DIFFERS = "verify found rows that differ"
 
 
 class Unsent(NamedTuple):
@@ -212,6 +218,25 @@ def mark_resync(connection: Connection, source_id: int, name: _Name, reason: str
     )
 
 
+def mark_verified(
+    connection: Connection,
+    source_id: int,
+    *,
+    differing: Collection[_Name],
+    equal: Collection[_Name],
+) -> None:
+    """Mark the tables that verify found different, and take that back from those found equal."""
+    for name in differing:
+        mark_resync(connection, source_id, name, _DIFFERS)
+    connection.execute(
+        "update replication.source_table t set resync_reason = null"
+        " from unnest(%s::text[], %s::text[]) as w (schema_name, table_name)"
+        " where t.source_id = %s and t.schema_name = w.schema_name"
+        " and t.table_name = w.table_name and t.resync_reason = %s",
+        ([schema for schema, _ in equal], [name for _, name in equal], source_id, _DIFFERS),
+    )
+
+
 def mark_void(connection: Connection, source_id: int, name: _Name) -> None:
     """Have changes of a table passed over until it is copied: the copy will hold them."""
     connection.execute(
@@ -310,6 +335,30 @@ def finish_resync(connection: Connection, source_id: int, name: _Name, resync_id
         " and t.schema_name = %s and t.table_name = %s",
         (resync_id, source_id, *name),
     )
+
+
+def restore_table(
+    connection: Connection, source_id: int, name: _Name, state: str, reason: str | None
+) -> None:
+    """Take a table for what it was before a resync that is cancelled."""
+    connection.execute(
+        "update replication.source_table set state = %s,"
+        " resync_reason = coalesce(resync_reason, %s)"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (state, reason, source_id, *name),
+    )
+
+
+def read_needing(connection: Connection, source_id: int) -> frozenset[_Name]:
+    """Return the tables that something marked for a resync, or whose copy is not whole."""
+    rows = connection.execute(
+        "select schema_name::text, table_name::text from replication.source_table t"
+        " left join replication.resync_due d using (source_id, schema_name, table_name)"
+        " where source_id = %s and (t.resync_reason is not null or d.reason is not null"
+        " or t.state <> 'ready')",
+        (source_id,),
+    )
+    return frozenset((schema, name) for schema, name in rows)
 
 
 def read_marked(connection: Connection, source_id: int) -> Sequence[_Name]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from postgast import pg_query_pb2
 
+from pgrepl.ddl_capture.apply.subject import renamed_schema
 from pgrepl.ddl_capture.decode.event import DroppedObject
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.rules import RefusedError
@@ -69,9 +70,7 @@ def mentioned_schemas(tree: Tree) -> set[str]:
             found.add(part.schemaname)
         elif kind == "AlterObjectSchemaStmt":
             found.add(part.newschema)
-        elif kind == "RenameStmt" and part.rename_type == _OBJECT.OBJECT_SCHEMA:
-            found |= {part.subname, part.newname}
-    return found - {""}
+    return (found | set(renamed_schema(tree) or ())) - {""}
 
 
 def keep_elements(tree: Tree, names: Collection[str]) -> None:

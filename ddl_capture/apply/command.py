@@ -29,7 +29,12 @@ from pgrepl.ddl_capture.apply.object_kind import correct_kind
 from pgrepl.ddl_capture.apply.parking import ParkedError
 from pgrepl.ddl_capture.apply.scope import Scope
 from pgrepl.ddl_capture.apply.structure import mapped_name
-from pgrepl.ddl_capture.apply.subject import altered_tables, qualify
+from pgrepl.ddl_capture.apply.subject import (
+    altered_tables,
+    qualify,
+    read_subject,
+    renamed_schema,
+)
 from pgrepl.ddl_capture.apply.target_session import Environment
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
@@ -82,18 +87,18 @@ class Application:
             return
         if self.event.kind == "end" and self.event.tag in FILLED:
             # It was made at its start, and its rows have come since.
-            self._learn_names(set())
+            self._learn_names(None)
             self._compare()
             return
         try:
             found = find_statement(self.event)
         except (UnknownStatementError, SqlSyntaxError) as exc:
-            self._learn_names(set())
+            self._learn_names(None)
             self._reach(None, exc)
             return
         self.original = found.text
         tree = correct_kind(make_create_as(found.tree), self.event)
-        self._learn_names(mentioned_schemas(tree))
+        self._learn_names(tree)
         is_in_copy = self._is_in_copy()
         if is_in_copy and self._comparison().is_equal(self._scope.replicated()):
             self._record("skipped", "the copy of the table was made after it")
@@ -150,7 +155,7 @@ class Application:
         """Do without the text: what it left on the source is known for each of its tables."""
         self._execution.forget()
         # What was made for it was rolled back.
-        self._learn_names(set() if tree is None else mentioned_schemas(tree))
+        self._learn_names(tree)
         if not self._scope.is_reachable(tree):
             raise error
         told = reason(error) if isinstance(error, psycopg.Error) else str(error)
@@ -175,7 +180,7 @@ class Application:
 
     def run_edited(self, edited: str, decided_by: str | None) -> None:
         """Run what a person wrote instead."""
-        self._learn_names(set())
+        self._learn_names(None)
         self.remapped = edited
         self.target.watch(partial(self.target.run_sql, edited))
         self._record("edited", decided_by=decided_by)
@@ -204,14 +209,30 @@ class Application:
             table.key in keys for table in read_due(self.target.connection, self.target.source_id)
         )
 
-    def _learn_names(self, mentioned: set[str]) -> None:
-        schemas = set(self.event.path) | mentioned | {table.schema for table in self.tables}
+    def _learn_names(self, tree: Tree | None) -> None:
+        schemas = set(self.event.path) | {table.schema for table in self.tables}
+        schemas |= set() if tree is None else mentioned_schemas(tree)
         for item in self.event.objects:
             if item.schema is not None:
                 schemas.add(item.schema)
             if item.type == "schema" and item.name:
                 schemas.add(item.name)
-        self.target.learn_names(schemas)
+        # A partition goes with its root, whatever schema it is in.
+        followed = {table.schema for table in self.tables if self._scope.is_selected(table)}
+        self.target.learn_names(schemas, followed)
+        place = None if tree is None else self._destination(tree)
+        if place is not None and place not in self.target.names.schemas:
+            self.target.learn_names(schemas, {*followed, place})
+
+    def _destination(self, tree: Tree) -> str | None:
+        """Return the schema into which a statement puts what the target has."""
+        renamed, subject = renamed_schema(tree), read_subject(tree)
+        if renamed is not None:
+            return renamed[1] if renamed[0] in self.target.known else None
+        if subject is None or not subject.is_moved:
+            return None
+        is_there = self.target.find_schema(subject.schema, subject.name) is not None
+        return str(tree.alter_object_schema_stmt.newschema) if is_there else None
 
     # What is to be done.
 
@@ -248,7 +269,10 @@ class Application:
         return [tree]
 
     def _is_absent(self, tree: Tree) -> bool:
-        """Whether a table that is to be altered was none of the replicated ones so far."""
+        """Whether a table or schema that is to be altered was none of the replicated so far."""
+        renamed = renamed_schema(tree)
+        if renamed is not None:
+            return renamed[0] not in self.target.known
         altered = altered_tables(tree)
         if not altered:
             return False

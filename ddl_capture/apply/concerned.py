@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.apply.subject import altered_tables
+from pgrepl.ddl_capture.apply.subject import altered_tables, renamed_schema
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.syntax.parse import Tree
-from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Concern", "find_concern"]
 
@@ -74,9 +73,9 @@ def _named(tree: Tree, event: CapturedEvent, known: Collection[TableName]) -> It
             if (place, name) in known:
                 yield place, name
                 break
-    kind, statement = statement_of(tree)
-    if kind == "RenameStmt" and statement.rename_type == _OBJECT.OBJECT_SCHEMA:
-        for schema, name in known:
-            if schema == statement.subname:
-                yield schema, name
-                yield statement.newname, name
+    renamed = renamed_schema(tree)
+    if renamed is not None:
+        old, new = renamed
+        for _, name in (table for table in known if table[0] == old):
+            yield old, name
+            yield new, name

@@ -51,8 +51,12 @@ def make_map(
     )
 
 
-def new_target_schema(source: SourceConfig, dbname: str, schema: str) -> str | None:
+def new_target_schema(
+    source: SourceConfig, dbname: str, schema: str, *, is_followed: bool
+) -> str | None:
     """Return what a schema becomes on the target; None when none of its tables can match.
+
+    ``is_followed``: something that the target has goes there, whatever the patterns say.
 
     Raises
     ------
@@ -60,7 +64,7 @@ def new_target_schema(source: SourceConfig, dbname: str, schema: str) -> str | N
         when it cannot have that name.
 
     """
-    if is_system_schema(schema) or not source.selection.may_match(schema):
+    if is_system_schema(schema) or not (is_followed or source.selection.may_match(schema)):
         return None
     target = source.schema.target_schema(source=source.name, db=dbname, schema=schema)
     check_target_schema(target, f'schema "{schema}" of source "{source.name}"')

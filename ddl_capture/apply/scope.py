@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from postgast import pg_query_pb2
 
 from pgrepl.ddl_capture.apply.structure import mapped_name
-from pgrepl.ddl_capture.apply.subject import altered_tables
+from pgrepl.ddl_capture.apply.subject import altered_tables, renamed_schema
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
@@ -98,6 +98,9 @@ class Scope:
     def _leaves(self, tree: Tree) -> bool:
         """Whether a replicated table gets a name that no pattern matches."""
         kind, _ = statement_of(tree)
+        renamed = renamed_schema(tree)
+        if renamed is not None:
+            return renamed[0] in self.target.known
         return kind in ("RenameStmt", "AlterObjectSchemaStmt") and any(
             self.target.is_replicated((place, name))
             for schema, name in altered_tables(tree)
@@ -117,5 +120,6 @@ def _is_moved(tree: Tree) -> bool:
     """Whether a statement gives a table another name or schema."""
     kind, statement = statement_of(tree)
     return kind == "AlterObjectSchemaStmt" or (
-        kind == "RenameStmt" and bool(statement.rename_type == _OBJECT.OBJECT_TABLE)
+        kind == "RenameStmt"
+        and statement.rename_type in (_OBJECT.OBJECT_SCHEMA, _OBJECT.OBJECT_TABLE)
     )

@@ -23,7 +23,7 @@ from pgrepl.syntax.statement_kinds import (
     statement_of,
 )
 
-__all__ = ["Subject", "altered_tables", "qualify", "read_subject"]
+__all__ = ["Subject", "altered_tables", "qualify", "read_subject", "renamed_schema"]
 
 _OBJECT = pg_query_pb2.ObjectType
 _ATTACH = pg_query_pb2.AlterTableType.AT_AttachPartition
@@ -119,6 +119,14 @@ def altered_tables(tree: Tree) -> list[tuple[str | None, str]]:
             if node.alter_table_cmd.subtype == _ATTACH
         ]
     return [(relation.schemaname or None, relation.relname) for relation in relations]
+
+
+def renamed_schema(tree: Tree) -> tuple[str, str] | None:
+    """Return a schema that a statement renames, and its new name."""
+    kind, statement = statement_of(tree)
+    if kind != "RenameStmt" or statement.rename_type != _OBJECT.OBJECT_SCHEMA:
+        return None
+    return statement.subname, statement.newname
 
 
 def read_subject(tree: Tree) -> Subject | None:

@@ -5,7 +5,7 @@ What a statement did to schemas and tables is read from the catalogue before and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from psycopg.sql import SQL, Identifier
@@ -84,12 +84,18 @@ class Workspace:
         """The search path that the command had, in the target's names."""
         return self.names.search_path(list(self.event.path))
 
-    def learn_names(self, schemas: Iterable[str]) -> None:
-        """Map schemas of the source, those too that do not exist on the target yet."""
+    def learn_names(self, schemas: Iterable[str], followed: Collection[str] = ()) -> None:
+        """Map schemas of the source, those too that do not exist on the target yet.
+
+        Into those that are ``followed`` goes what is replicated, whether the patterns match them.
+        """
         self.known = read_target_schemas(self.connection, self.source_id)
         new: dict[str, str] = {}
         for schema in set(schemas) - set(self.known):
-            target = new_target_schema(self.source, self.captured.source.dbname, schema)
+            is_followed = schema in followed
+            target = new_target_schema(
+                self.source, self.captured.source.dbname, schema, is_followed=is_followed
+            )
             if target is not None:
                 new[schema] = target
         # What is there under the name and not pgrepl's stays out of reach.

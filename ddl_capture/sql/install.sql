@@ -114,6 +114,12 @@ begin
                 select proname into v_name from pg_proc where oid = v_command.objid;
             elsif v_command.classid = 'pg_namespace'::regclass then
                 select nspname into v_name from pg_namespace where oid = v_command.objid;
+                if tg_tag = 'ALTER SCHEMA' then
+                    -- All its tables have another name now.
+                    v_rels := v_rels || array(
+                        select c.oid from pg_class c
+                         where c.relnamespace = v_command.objid and c.relkind in ('r', 'p'));
+                end if;
             elsif v_command.classid = 'pg_collation'::regclass then
                 select collname into v_name from pg_collation where oid = v_command.objid;
             elsif v_command.classid = 'pg_statistic_ext'::regclass then

@@ -7,14 +7,22 @@ select source_id, schema_name, table_name, t.state, t.resync_reason,
        coalesce(kept.change_count, 0)::bigint
                                                                   as parked_changes,
        coalesce(c.missing_count, 0)                               as missing_count,
-       coalesce(c.extra_count, 0)                                 as extra_count
+       coalesce(c.extra_count, 0)                                 as extra_count,
+       r.way as resync_way, r.state as resync_state, r.error as resync_error,
+       greatest(r.row_count, copy.row_count)                      as resync_rows,
+       greatest(r.byte_count, copy.byte_count)                    as resync_bytes,
+       r.byte_estimate                                            as resync_estimate,
+       extract(epoch from clock_timestamp() - r.started_at)::float8 as resync_seconds
   from replication.source_table t
   left join replication.resync_due d using (source_id, schema_name, table_name)
+  full join replication.resync r using (source_id, schema_name, table_name)
   full join replication.parked_table p using (source_id, schema_name, table_name)
   full join replication.conflict c using (source_id, schema_name, table_name)
   left join lateral (
        select count(*)                                            as part_count,
-              count(*) filter (where q.row_count is not null)     as done_count
+              count(*) filter (where q.row_count is not null)     as done_count,
+              sum(q.row_count)::bigint                            as row_count,
+              sum(q.byte_count)::bigint                           as byte_count
          from replication.copy_part q
         where (q.source_id, q.schema_name, q.table_name)
             = (t.source_id, t.schema_name, t.table_name)) copy on true
@@ -25,6 +33,6 @@ select source_id, schema_name, table_name, t.state, t.resync_reason,
             = (p.source_id, p.schema_name, p.table_name)) kept on true
  where source_id = any (%(ids)s)
    and (t.state is distinct from 'ready' or t.resync_reason is not null
-        or d.reason is not null
+        or d.reason is not null or r.resync_id is not null
         or p.parked_at is not null or c.last_at is not null)
  order by source_id, schema_name, table_name

@@ -157,6 +157,69 @@ def test_table_that_leaves_the_patterns_and_comes_back_is_copied_again(follow, l
     assert (left,) in due
 
 
+@pytest.mark.parametrize(
+    ("leave", "come_back"),
+    [
+        ("alter table app.a set schema hidden", "alter table hidden.a set schema app"),
+        (
+            "drop schema hidden; alter schema app rename to hidden",
+            "alter schema hidden rename to app",
+        ),
+    ],
+    ids=["table", "schema"],
+)
+def test_table_that_goes_to_a_schema_left_out_is_none_until_it_comes_back(follow, leave, come_back):
+    following = follow(exclude=["hidden.*"])
+    following.run(
+        "create schema app; create schema hidden",
+        "create table app.a (id int primary key, v text); insert into app.a values (1, 'x')",
+        leave,
+        "insert into hidden.a values (2, 'y')",
+    )
+    assert (ready(following), following.pending()) == (set(), [])
+    # Its name is free.
+    following.run(
+        "create schema if not exists app; create table app.a (id int primary key, n int)",
+        "insert into app.a values (7, 7)",
+    )
+    assert following.target.rows("select id, n from tgt_app.a") == [(7, 7)]
+    following.run(
+        "drop table app.a",
+        *(["drop schema app"] if "rename" in come_back else []),
+        come_back,
+        "insert into app.a values (3, 'z')",
+    )
+    assert (ready(following), following.pending()) == (set(), [])
+    assert set(following.resyncs()) == {"a"}
+    assert following.target.value("select count(*) from replication.resync_due") == 1
+
+
+def test_schema_that_comes_into_the_patterns_is_made_with_its_tables(follow):
+    following = follow(exclude=["hidden.*"])
+    following.run(
+        "create schema hidden",
+        "create table hidden.a (id int primary key); insert into hidden.a values (1)",
+        "alter schema hidden rename to app",
+        "insert into app.a values (2)",
+    )
+    assert (set(following.resyncs()), following.pending()) == ({"a"}, [])
+    assert ready(following) == {"app.a"}
+
+
+def test_partition_in_a_schema_left_out_comes_with_its_root(follow):
+    following = follow(exclude=["hidden.*"])
+    following.run(
+        "create schema app; create schema hidden",
+        "create table app.p (id int primary key) partition by range (id)",
+        "create table hidden.p1 (id int primary key)",
+        "alter table app.p attach partition hidden.p1 for values from (0) to (10)",
+        "insert into app.p values (1)",
+    )
+    assert (set(following.resyncs()), following.pending()) == ({"p1"}, [])
+    following.run("alter table app.p detach partition hidden.p1")
+    assert (following.resyncs(), following.pending()) == ({}, [])
+
+
 def test_table_renamed_into_the_patterns_is_made_and_marked(follow):
     following = follow(exclude=["app.tmp*"])
     following.run(
