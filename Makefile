@@ -1,5 +1,5 @@
 # make demo and make test set up whatever they need; see scripts/setup.sh.
-.PHONY: help setup browser demo test unit lint type check bench soak docs format lock clean
+.PHONY: help setup browser demo test unit lint type check bench soak fuzz docs format lock clean
 .SILENT:
 
 VENV_PYTHON := .venv/bin/python
@@ -10,6 +10,7 @@ help:
 	echo "make lint | type | unit    one of them alone (unit: tests that need no server)"
 	echo "make bench   speed, side by side with a peer; writes docs/benchmarks.md"
 	echo "make soak    long fault runs"
+	echo "make fuzz    feed broken input to what reads it; SECONDS=60 for each target"
 	echo "make docs    write docs/commands.md from the commands"
 	echo "make format  let ruff lay out the code"
 	echo "make lock    pin the newest versions in requirements/dev.txt"
@@ -47,6 +48,16 @@ bench: setup
 soak: setup
 	$(VENV_PYTHON) -m pytest tests/soak
 
+# atheris is not among the pins: it lags the versions of Python that we test with.
+SECONDS ?= 60
+FUZZED := $(notdir $(wildcard tests/fuzz/corpus/*))
+fuzz: setup
+	$(VENV_PYTHON) -m pip install -q --disable-pip-version-check --upgrade --target .fuzz/packages atheris
+	for target in $(FUZZED); do \
+		echo "fuzz: $$target, $(SECONDS) s"; \
+		PYTHONPATH=.:.fuzz/packages $(VENV_PYTHON) tests/fuzz/run.py "$$target" $(SECONDS) || exit 1; \
+	done
+
 docs: setup
 	$(VENV_PYTHON) scripts/document_commands.py
 	$(VENV_PYTHON) scripts/document_settings.py
@@ -59,4 +70,4 @@ lock: setup
 	scripts/lock.sh
 
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .fuzz build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

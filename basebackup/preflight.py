@@ -48,7 +48,7 @@ def prepare(connection: Connection, source: SourceConfig, options: CopyOptions) 
     Raises
     ------
     ConfigError
-        when no table is selected, or names clash.
+        when no table is selected of those that there are, or names clash.
 
     """
     with translated(source.endpoint, "cannot read the catalogue"):
@@ -60,7 +60,7 @@ def prepare(connection: Connection, source: SourceConfig, options: CopyOptions) 
             with_code=source.trust_code,
         )
         ((dbname,),) = connection.execute("select current_database()").fetchall()
-    if not objects.tables:
+    if not objects.tables and objects.other_tables:
         raise ConfigError(
             f'no table of source "{source.name}" matches the patterns',
             hint="Correct tables and exclude in pgrepl.toml, or --tables.",
@@ -158,6 +158,9 @@ def plan_schema(
 
     """
     objects = preparation.objects
+    if not objects.schemas:
+        # An empty source: its tables join by DDL, or by a resync.
+        return SchemaPlan()
     dump = read_dump(
         source.endpoint,
         connection.info.server_version // 10000,

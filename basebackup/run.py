@@ -297,7 +297,7 @@ class _Run:
         reach("basebackup.data_copied")
         # Tables copied at different moments meet only after replay: a foreign key between them
         # may not hold before.
-        is_one_moment = len({(table.start_lsn, table.start_snapshot) for table in tables}) == 1
+        is_one_moment = len({(table.start_lsn, table.start_snapshot) for table in tables}) <= 1
         self._run_steps(source_id, is_one_moment=is_one_moment, jobs=jobs)
         if not is_one_moment:
             leave_out_steps(self.target, source_id)

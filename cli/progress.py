@@ -62,11 +62,11 @@ def progress(
     config = invocation.load_config()
     with read_bindings(config.target.endpoint, config.source(source).name) as bindings:
         if at is not None:
-            _print([bindings.as_of(at)], source, is_json=json_output)
+            _print([bindings.as_of(at)], bindings, source, is_json=json_output)
         elif follow:
             _follow(bindings, source, is_json=json_output)
         else:
-            _print(bindings.newest(_SHOWN), source, is_json=json_output)
+            _print(bindings.newest(_SHOWN), bindings, source, is_json=json_output)
 
 
 def _follow(bindings: Bindings, source: str, *, is_json: bool) -> None:
@@ -76,29 +76,46 @@ def _follow(bindings: Bindings, source: str, *, is_json: bool) -> None:
         while True:
             for last in found:
                 if is_json:
-                    print_json_line(_as_json(last, source))
+                    print_json_line(_as_json(last, bindings, source))
                 else:
-                    print_line(_line(last))
+                    _print_lines(last, bindings)
             time.sleep(_FOLLOW_S)
             found = bindings.since(last.at)
     except KeyboardInterrupt:
         return
 
 
-def _print(found: Sequence[Binding], source: str, *, is_json: bool) -> None:
+def _print(found: Sequence[Binding], bindings: Bindings, source: str, *, is_json: bool) -> None:
     if is_json:
-        print_json([_as_json(binding, source) for binding in found])
+        print_json([_as_json(binding, bindings, source) for binding in found])
     else:
         for binding in found:
-            print_line(_line(binding))
+            _print_lines(binding, bindings)
 
 
-def _line(binding: Binding) -> str:
-    return f"{binding.at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {binding.lsn}"
+def _print_lines(binding: Binding, bindings: Bindings) -> None:
+    print_line(f"{binding.at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {binding.lsn}")
+    for offset in bindings.offsets(binding):
+        lsn = "" if offset.source_lsn is None else f" source {offset.source_lsn}"
+        print_line(f"  {offset.topic} {offset.partition} {offset.next_offset}{lsn}")
 
 
-def _as_json(binding: Binding, source: str) -> dict[str, Any]:
-    return {"source": source, "at": binding.at, "lsn": binding.lsn}
+def _as_json(binding: Binding, bindings: Bindings, source: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "source": source,
+        "at": binding.at,
+        "lsn": binding.lsn,
+    }
+    offsets = [
+        {
+            "topic": offset.topic,
+            "partition": offset.partition,
+            "offset": offset.next_offset,
+            "source_lsn": None if offset.source_lsn is None else str(offset.source_lsn),
+        }
+        for offset in bindings.offsets(binding)
+    ]
+    return {**shown, "offsets": offsets} if offsets else shown
 
 
 def _parse_time(text: str) -> datetime:

@@ -10,6 +10,7 @@ from pgrepl.store.ddl_journal import prune_ddl_history
 from pgrepl.store.parked import prune_parked_history
 from pgrepl.store.pauses import prune_pause_history
 from pgrepl.store.sources import SourceRow
+from pgrepl.store.streams import prune_positions
 
 __all__ = ["prune_history"]
 
@@ -18,6 +19,7 @@ def prune_history(connection: Connection, source: SourceRow, kept: timedelta) ->
     """Remove bindings and history of a source that are older than this; return how many rows."""
     ((horizon,),) = connection.execute("select clock_timestamp() - %s", (kept,)).fetchall()
     count = prune(connection, source.source_id, horizon)
+    count += prune_positions(connection, source.source_id)
     count += prune_parked_history(connection, source.name, horizon)
     count += prune_pause_history(connection, source.name, horizon)
     return count + prune_ddl_history(connection, source.source_id, horizon)

@@ -11,14 +11,18 @@ from pgrepl.errors import SchemaVersionError, TargetError, UsageError
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.bindings import Binding, find_binding, find_oldest, read_newest, read_since
-from pgrepl.store.migrations import check_schema_version, read_version
+from pgrepl.store.migrations import check_schema_version, has_migrations, read_version
 from pgrepl.store.sources import find_source
+from pgrepl.store.streams import StreamOffset, read_offsets
 from pgrepl.terminal import command
 
 __all__ = ["Bindings", "read_bindings"]
 
 #: The migration that brought bindings.
 _NEEDED_VERSION = 4
+
+#: The one that brought topics.
+_STREAMS_VERSION = 20
 
 _READING = "cannot read the bindings"
 
@@ -75,6 +79,13 @@ class Bindings:
                 hint="Setting housekeeping.history says how long bindings are kept.",
             )
         return found
+
+    def offsets(self, binding: Binding) -> Sequence[StreamOffset]:
+        """Return what a binding stands for: of topics the offset of each partition, else none."""
+        with translated(self._endpoint, _READING):
+            if not has_migrations(self._connection, _STREAMS_VERSION):
+                return ()
+            return read_offsets(self._connection, self._number, binding.lsn)
 
     def since(self, at: datetime) -> Sequence[Binding]:
         """Return all that were published after one, in order."""

@@ -20,6 +20,7 @@ from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.bucket_messages import BucketMessages
+from pgrepl.receiver.flow import Flow
 from pgrepl.receiver.routing import TableName
 from pgrepl.store.spool import SERIAL_BUCKET, SegmentKind, SpoolPart
 
@@ -44,39 +45,33 @@ class SegmentBuffer:
         self,
         *,
         decoder: StreamDecoder,
+        flow: Flow,
         last_seq: int,
-        limit_bytes: int,
         take_fresh: Callable[[], Mapping[TableName, int]],
     ) -> None:
-        """Begin with nothing; ``take_fresh`` returns buckets that tables were newly put into."""
+        """Begin with nothing; ``take_fresh`` returns buckets that tables were newly put into.
+
+        Whoever adds to a bucket adds to the bytes of ``flow``.
+        """
         self.ready: deque[Batch] = deque()
-        #: The size of what is buffered; whoever adds to a bucket adds to this.
-        self.byte_count = 0
-        self.limit_bytes = limit_bytes
         #: Where a serial transaction's lines go, whatever their table.
         self.serial = BucketMessages(SERIAL_BUCKET)
-        #: The begin line of the transaction in hand.
-        self.begin_line = b""
-
+        self._flow = flow
         self._decoder = decoder
         self._take_fresh = take_fresh
         self._last_seq = last_seq
         self._buckets: dict[int, BucketMessages] = {}
         # Of the transaction in hand.
-        self._is_in_hand = False
         self._lone: _Lone | None = None
         #: Whether parts of the transaction in hand have left already.
         self.is_leaving = False
         # Of the whole ones.
-        self._begins: list[bytes] = []
-        self._whole_bytes = 0
-        self._last_end = 0
         self._losses: dict[TableName, str] = {}
 
     @property
     def has_segment(self) -> bool:
         """Whether whole transactions wait for a flush."""
-        return bool(self._begins or self._losses)
+        return bool(self._flow.begins or self._losses)
 
     @property
     def is_settled(self) -> bool:
@@ -86,7 +81,7 @@ class SegmentBuffer:
     @property
     def _has_lines(self) -> bool:
         """Whether changes of the transaction in hand are buffered."""
-        return self.byte_count > self._whole_bytes + len(self.begin_line)
+        return self._flow.byte_count > self._flow.whole_bytes + len(self._flow.begin)
 
     def bucket(self, bucket: int) -> BucketMessages:
         """Return the messages of a bucket."""
@@ -97,23 +92,25 @@ class SegmentBuffer:
 
     def begin(self, begin: bytes) -> None:
         """Take a transaction in hand."""
-        self.begin_line = begin
-        self._is_in_hand = True
-        self._whole_bytes = self.byte_count
-        self.byte_count += len(begin)
+        flow = self._flow
+        flow.begin = begin
+        flow.is_in_transaction = True
+        flow.whole_bytes = flow.byte_count
+        flow.byte_count += len(begin)
 
     def add(self, line: bytes, bucket: BucketMessages, heads: Mapping[bytes, bytes]) -> None:
         """Add a change of the transaction in hand, with the descriptions that it needs."""
-        self.byte_count += len(line) + bucket.put(self.begin_line, line, heads)
+        self._flow.byte_count += len(line) + bucket.put(self._flow.begin, line, heads)
 
     def keep(self, end_lsn: int, losses: Mapping[TableName, str]) -> None:
         """Count the transaction in hand among the whole ones; of an empty one only its losses."""
+        flow = self._flow
         if self._has_lines:
-            self._begins.append(self.begin_line)
-            self._last_end = end_lsn
+            flow.begins.append(flow.begin)
+            flow.last_end = end_lsn
         else:
-            self.byte_count = self._whole_bytes
-        self._is_in_hand = False
+            flow.byte_count = flow.whole_bytes
+        flow.is_in_transaction = False
         if losses:
             self.add_losses(losses)
 
@@ -124,27 +121,29 @@ class SegmentBuffer:
     def turn_serial(self) -> None:
         """Put what is there of the transaction in hand into one stream, in order by bucket."""
         for own in self._buckets.values():
-            own.move_to(self.serial, self.begin_line)
+            own.move_to(self.serial, self._flow.begin)
 
     def flush(self, position: int) -> None:
         """End the segment, if there is one; a transaction in hand is not part of it."""
         if not self.has_segment:
             return
-        byte_count = self._whole_bytes if self._is_in_hand else self.byte_count
+        byte_count = (
+            self._flow.whole_bytes if self._flow.is_in_transaction else self._flow.byte_count
+        )
         parts: Sequence[SpoolPart] = ()
         commit_at = None
-        if self._begins:
+        if self._flow.begins:
             self._last_seq += 1
-            last = self._decoder.transaction(self._begins[-1])
-            _check_end(last, self._last_end)
+            last = self._decoder.transaction(self._flow.begins[-1])
+            _check_end(last, self._flow.last_end)
             commit_at = last.commit_at
             parts = self._build_parts(
                 self._take_whole(),
                 first_part=0,
                 kind="parallel",
-                first=self._decoder.transaction(self._begins[0]),
+                first=self._decoder.transaction(self._flow.begins[0]),
                 last=last,
-                end_lsn=Lsn(self._last_end),
+                end_lsn=Lsn(self._flow.last_end),
                 is_end=True,
             )
         self.ready.append(
@@ -155,22 +154,22 @@ class SegmentBuffer:
                 commit_at=commit_at,
                 losses=self._losses,
                 buckets=self._take_fresh(),
-                transaction_count=len(self._begins),
+                transaction_count=len(self._flow.begins),
                 change_count=sum(part.change_count for part in parts),
                 byte_count=byte_count,
             )
         )
-        self.byte_count -= byte_count
-        self._whole_bytes = 0
-        self._begins = []
+        self._flow.byte_count -= byte_count
+        self._flow.whole_bytes = 0
+        self._flow.begins = []
         self._losses = {}
 
     def end_alone(self, position: Lsn, *, is_serial: bool, losses: Mapping[TableName, str]) -> None:
         """Let the transaction in hand leave as the last of its own segment."""
         self._emit(position, is_serial=is_serial, losses=losses)
         self._lone = None
-        self._is_in_hand = self.is_leaving = False
-        self.byte_count = 0
+        self._flow.is_in_transaction = self.is_leaving = False
+        self._flow.byte_count = 0
 
     def make_room(
         self,
@@ -185,10 +184,10 @@ class SegmentBuffer:
         Returns whether some of the one in hand left; its losses so far left with it.
         """
         self.flush(position)
-        if self.byte_count + byte_count < self.limit_bytes or not self._has_lines:
+        if self._flow.byte_count + byte_count < self._flow.limit_bytes or not self._has_lines:
             return False
         self._emit(None, is_serial=is_serial, losses=losses)
-        self.byte_count = len(self.begin_line)
+        self._flow.byte_count = len(self._flow.begin)
         return True
 
     def position_batch(self, position: int) -> Batch:
@@ -198,15 +197,15 @@ class SegmentBuffer:
     def _take_whole(self) -> list[_Lines]:
         """Take the lines of whole transactions out of the buckets."""
         buckets = self._buckets.values()
-        if not self._is_in_hand:
+        if not self._flow.is_in_transaction:
             return [(own.bucket, *own.take()) for own in buckets]
-        return [(own.bucket, *own.take_but(self.begin_line)) for own in buckets]
+        return [(own.bucket, *own.take_but(self._flow.begin)) for own in buckets]
 
     def _emit(
         self, position: Lsn | None, *, is_serial: bool, losses: Mapping[TableName, str]
     ) -> None:
         """Hand over what is buffered of a transaction that has a segment of its own."""
-        transaction = self._decoder.transaction(self.begin_line)
+        transaction = self._decoder.transaction(self._flow.begin)
         if position is not None:
             _check_end(transaction, position)
         if self._lone is None:
@@ -239,7 +238,7 @@ class SegmentBuffer:
                 turns_serial=self._last_seq if turns_serial else None,
                 transaction_count=1 if position is not None else 0,
                 change_count=sum(part.change_count for part in parts),
-                byte_count=self.byte_count,
+                byte_count=self._flow.byte_count,
             )
         )
 

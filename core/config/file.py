@@ -166,8 +166,6 @@ def _check_kind(source: SourceConfig, problems: Problems) -> None:
         problems.add(f"sources.{source.name}.registry", 'is missing: format is "avro"')
     if source.kind == "files":
         problems.add(f"sources.{source.name}.kind", "files cannot be received yet")
-    if stream.transaction_topic:
-        problems.add(f"sources.{source.name}.transaction_topic", "cannot be used yet")
     if stream.transaction_topic and stream.envelope != "debezium":
         problems.add(f"sources.{source.name}.transaction_topic", 'is of envelope "debezium" only')
 

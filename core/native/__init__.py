@@ -10,15 +10,31 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
-__all__ = ["PLACE_BYTES", "Native", "describe", "native"]
+__all__ = ["PLACE_BYTES", "Connected", "Native", "Routed", "describe", "native"]
 
 #: What ``Native.group_changes`` says of one change has so many bytes.
 PLACE_BYTES = 8
 
 #: Of what ``Native`` has; a module that was compiled for another version is not used.
-_VERSION = 1
+_VERSION = 2
+
+
+#: A connection, PQgetCopyData and PQfreemem, by their addresses, and where notices gather.
+Connected = tuple[int, int, int, list[tuple[str, str]]]
+
+
+class Routed(NamedTuple):
+    """What became of messages."""
+
+    #: As libpq says it: 0 when none is left, less when none will come.
+    status: int
+    #: The first that was not taken, with its frame.
+    frame: bytes | None
+    #: Those that were taken, and their bytes.
+    message_count: int
+    byte_count: int
 
 
 class Native(Protocol):
@@ -41,6 +57,16 @@ class Native(Protocol):
         /,
     ) -> tuple[list[Any], bool]:
         """Read the changes of a table: ``tuples.c``."""
+
+    def route(
+        self,
+        flow: Any,  # noqa: ANN401  of the receiver
+        frames: list[memoryview] | Connected,
+        wanted_bytes: int,
+        frame_bytes: int,
+        /,
+    ) -> tuple[int, bytes | None, int, int]:
+        """Sort messages into buckets: ``route.c``."""
 
 
 def _load() -> Native | None:

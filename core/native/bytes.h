@@ -8,6 +8,9 @@
 #ifndef PGREPL_BYTES_H
 #define PGREPL_BYTES_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE				/* memmem */
+#endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -80,5 +83,6 @@ typedef struct Place
 /* What the module consists of; see the files of these names. */
 extern PyObject *group_changes(PyObject *module, PyObject *args);
 extern PyObject *read_changes(PyObject *module, PyObject *args);
+extern PyObject *route(PyObject *module, PyObject *args);
 
 #endif							/* PGREPL_BYTES_H */

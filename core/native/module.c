@@ -5,7 +5,7 @@
 #include "bytes.h"
 
 /* Must be that of __init__.py: a module of another version is not used. */
-#define NATIVE_VERSION 1
+#define NATIVE_VERSION 2
 
 uint64_t	hash_seed;
 
@@ -14,6 +14,8 @@ static PyMethodDef methods[] = {
 	"group_changes(payload, change_count) -> [(relation, places), ...]"},
 	{"read_changes", read_changes, METH_VARARGS,
 	"read_changes(payload, places, size, new_places, old_places, key_size) -> (changes, is_mixed)"},
+	{"route", route, METH_VARARGS,
+	"route(flow, frames, wanted_bytes, frame_bytes) -> (status, frame, count, bytes)"},
 	{NULL, NULL, 0, NULL}
 };
 

@@ -154,7 +154,12 @@ def fail_retry(
 
 
 def unpark(connection: Connection, source_id: int, name: _Name) -> None:
-    """Let replay go on with a table; what waited for it is removed."""
+    """Let replay go on with a table; what waited for it is removed, and a resync of it is over."""
+    connection.execute(
+        "delete from replication.resync where source_id = %s and schema_name = %s"
+        " and table_name = %s and way = 'whole' and state = 'catching up'",
+        (source_id, *name),
+    )
     # Where changes are applied, foreign keys do not cascade.
     for table in ("parked_message", "parked_table"):
         connection.execute(

@@ -113,10 +113,12 @@ def end_live(connection: Connection, resync_id: int) -> None:
 
 
 def cancel_live(connection: Connection, resync_id: int) -> None:
-    """Record that a live table still needs what it needed before."""
+    """Record that a live table still needs what it needed before; or more, if keys are left."""
     connection.execute(
         "update replication.source_table t"
-        " set resync_reason = coalesce(t.resync_reason, r.reason_before)"
+        " set resync_reason = coalesce(t.resync_reason, r.reason_before,"
+        " case when exists (select from replication.resync_key k where k.resync_id = r.resync_id"
+        " and k.number is null) then 'its resync was cancelled' end)"
         " from replication.resync r where r.resync_id = %s and t.source_id = r.source_id"
         " and t.schema_name = r.schema_name and t.table_name = r.table_name",
         (resync_id,),
@@ -140,7 +142,11 @@ def set_version(connection: Connection, resync_id: int, version: str | None) -> 
 
 
 def restart_chunks(connection: Connection, resync_id: int) -> None:
-    """Have all ranges of a table copied again; transactions that were applied stay known."""
+    """Have all ranges of a table copied again; transactions that were applied stay known.
+
+    What is left of resyncs of tables that were dropped goes as well: where DDL is applied, foreign
+    keys do not cascade.
+    """
     connection.execute(
         "update replication.resync set state = 'copying', last_key = null, row_count = 0,"
         " byte_count = 0, chunk_count = 0, table_version = null, updated_at = clock_timestamp()"
@@ -149,7 +155,8 @@ def restart_chunks(connection: Connection, resync_id: int) -> None:
     )
     for table in ("resync_chunk", "resync_key"):
         connection.execute(
-            f"delete from replication.{table} where resync_id = %s",  # noqa: S608  names of ours
+            f"delete from replication.{table} c where resync_id = %s or not exists"  # noqa: S608
+            " (select from replication.resync r where r.resync_id = c.resync_id)",
             (resync_id,),
         )
 

@@ -19,12 +19,15 @@ __all__ = [
     "OffsetsMoved",
     "ParkedRecord",
     "Partition",
+    "StreamOffset",
     "add_partition",
     "add_stream",
     "count_parked_records",
     "forget_parked_records",
     "move_partitions",
     "park_records",
+    "prune_positions",
+    "read_offsets",
     "read_parked_records",
     "read_partitions",
     "record_position",
@@ -67,6 +70,17 @@ class ParkedRecord:
     reason: str
     key: bytes | None = None
     value: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """What was received of a partition at some position."""
+
+    topic: str
+    partition: int
+    next_offset: int
+    #: The end of the last transaction before it, where a transaction topic tells.
+    source_lsn: Lsn | None
 
 
 def add_stream(connection: Connection, name: str, slot: str) -> SourceRow:
@@ -158,13 +172,40 @@ def record_position(
         )
 
 
+def read_offsets(connection: Connection, source_id: int, lsn: Lsn) -> Sequence[StreamOffset]:
+    """Return the offsets that a position stands for, of every partition."""
+    with connection.cursor(row_factory=class_row(StreamOffset)) as cursor:
+        return cursor.execute(
+            "select distinct on (topic, partition) topic, partition, next_offset, source_lsn"
+            " from replication.stream_position where source_id = %s and lsn <= %s"
+            " order by topic, partition, lsn desc",
+            (source_id, lsn),
+        ).fetchall()
+
+
+def prune_positions(connection: Connection, source_id: int) -> int:
+    """Remove the positions that no binding kept needs, and return how many."""
+    return connection.execute(
+        "delete from replication.stream_position p using"
+        " (select topic, partition, max(lsn) as lsn from replication.stream_position"
+        "   where source_id = %(id)s and lsn <="
+        "         (select min(lsn) from replication.binding where source_id = %(id)s)"
+        "   group by topic, partition) kept"
+        " where p.source_id = %(id)s and (p.topic, p.partition) = (kept.topic, kept.partition)"
+        " and p.lsn < kept.lsn",
+        {"id": source_id},
+    ).rowcount
+
+
 def park_records(connection: Connection, source_id: int, records: Sequence[ParkedRecord]) -> None:
     """Keep records that could not be read."""
     with connection.cursor() as cursor:
         cursor.executemany(
             "insert into replication.parked_record"
             " (source_id, topic, partition, record_offset, reason, key, value)"
-            " values (%s, %s, %s, %s, %s, %s, %s)",
+            " values (%s, %s, %s, %s, %s, %s, %s)"
+            # One that waits with its transaction is read again after a restart.
+            " on conflict do nothing",
             [
                 (
                     *(source_id, record.topic, record.partition, record.record_offset),

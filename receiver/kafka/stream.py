@@ -59,6 +59,8 @@ class KafkaStream:
         self._ended: set[Place] = set()
         #: Partitions whose table a person has to make, and the error that says so.
         self._held: dict[Place, TargetError] = {}
+        #: Partitions that are not read on because others have to follow first.
+        self._full: set[Place] = set()
         self._first_at: float | None = None
         self._quiet_since = time.monotonic()
 
@@ -77,6 +79,7 @@ class KafkaStream:
                 self._wakeup.wait(_WAIT_S)
                 continue
             self._read()
+            self._balance()
             now = time.monotonic()
             if self._is_due(now):
                 writer.put(self._intake.batch())
@@ -110,6 +113,7 @@ class KafkaStream:
         """Have the consumer read every partition from where the intake is."""
         places = self._intake.places
         self._held.clear()
+        self._full.clear()
         with told(self._source, "cannot read records"):
             self._consumer.assign(
                 [TopicPartition(*place, self._intake.next_offset(place)) for place in places]
@@ -139,6 +143,16 @@ class KafkaStream:
                 self._first_at = self._quiet_since
         elif time.monotonic() - self._quiet_since > _SETTLE_S:
             self._intake.settle()
+
+    def _balance(self) -> None:
+        """Read no further where much waits for other partitions, until it does not."""
+        full = {place for place in self._intake.places if self._intake.is_full(place)}
+        if full == self._full:
+            return
+        with told(self._source, "cannot read records"):
+            self._consumer.pause([TopicPartition(*place) for place in full - self._full])
+            self._consumer.resume([TopicPartition(*place) for place in self._full - full])
+        self._full = full
 
     def _take(self, message: Message) -> None:
         place = _place(message)

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from pgrepl.decoding.stream import Action, StreamDecoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
+from pgrepl.native import Connected, Native, Routed
 from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.bucket_messages import BucketMessages
+from pgrepl.receiver.flow import Flow
 from pgrepl.receiver.postgres.protocol import XLOG_DATA_FRAMING, Framing
 from pgrepl.receiver.routing import Route, Router, TableName
 from pgrepl.receiver.segment_buffer import SegmentBuffer
 from pgrepl.store.spool import PAYLOAD_LIMIT
 
-__all__ = ["Assembler"]
+__all__ = ["FRAME_BYTES", "Assembler"]
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +35,10 @@ _LOST_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no 
 _LOST_FLOAT = "NaN or Infinity arrived as null: wal2json before 2.6 cannot print it"
 
 #: Of no table is known where its lines go.
-_NOTHING: Mapping[bytes, BucketMessages] = {}
+_NOTHING: dict[bytes, BucketMessages] = {}
+
+#: Keeping a message costs so much more than its size.
+FRAME_BYTES = 200
 
 
 class Assembler:
@@ -52,9 +57,6 @@ class Assembler:
         stop_lsn: Lsn | None = None,
     ) -> None:
         """Begin outside any transaction, with everything before ``start`` received."""
-        #: Every transaction whose commit LSN lies before it was taken whole.
-        self.received: int = start
-        self.is_in_transaction = False
         #: Everything before ``stop_lsn`` was taken; whatever comes then is not for us.
         self.is_finished = False
 
@@ -63,25 +65,34 @@ class Assembler:
         self._codec = codec
         self._checks_floats = not has_special_values
         self._stop_lsn = stop_lsn
-        self._buffer = SegmentBuffer(
-            decoder=decoder,
-            last_seq=last_seq,
+        self._flow = Flow(
+            received=start,
             limit_bytes=limit_bytes,
-            take_fresh=router.take_fresh,
+            stop=stop_lsn or 0,
+            is_json=decoder.key_slice is None,
         )
-        # By the plugin's key: routes, and the buckets of tables of which no more need be known, in
-        # parallel segments and in the serial one in hand.
+        self._buffer = SegmentBuffer(
+            decoder=decoder, flow=self._flow, last_seq=last_seq, take_fresh=router.take_fresh
+        )
+        # By the plugin's key: routes, and the buckets of tables of which no more need be known in
+        # the serial segment in hand; those in parallel ones are in the flow.
         self._routes: dict[bytes, Route] = {}
-        self._plain: dict[bytes, BucketMessages] = {}
         self._plain_serial: dict[bytes, BucketMessages] = {}
         self._specials: list[bytes] = []
-        #: Where lines go that need no second look: nowhere outside a transaction.
-        self._known: Mapping[bytes, BucketMessages] = _NOTHING
         # Of the transaction in hand.
-        self._key_at = 0
         self._is_serial = False
         self._has_ddl = False
         self._losses: dict[TableName, str] = {}
+
+    @property
+    def received(self) -> int:
+        """Every transaction whose commit LSN lies before it was taken whole."""
+        return self._flow.received
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether the last message was not the end of a transaction."""
+        return self._flow.is_in_transaction
 
     @property
     def ready(self) -> deque[Batch]:
@@ -101,12 +112,12 @@ class Assembler:
     def take(self, frames: Iterable[memoryview], framing: Framing = XLOG_DATA_FRAMING) -> bool:
         """Take messages; true when there are batches to fetch or the end is reached."""
         # The hot path: what a plain change needs is at hand without a call.
-        decoder, buffer = self._decoder, self._buffer
-        header_bytes, lsn_at = framing
+        decoder, flow = self._decoder, self._flow
+        header_bytes, lsn_at = framing.header_bytes, framing.lsn_at
         action_at, actions = decoder.action_at, decoder.actions
         key_slice, key_end = decoder.key_slice, decoder.key_end
-        limit_bytes, buffered_bytes = buffer.limit_bytes, buffer.byte_count
-        known, key_at, begin = self._known, self._key_at, buffer.begin_line
+        limit_bytes, buffered_bytes = flow.limit_bytes, flow.byte_count
+        known, key_at, begin = flow.known, flow.key_at, flow.begin
         for frame in () if self.is_finished else frames:
             message = frame[header_bytes:].tobytes()
             if known:
@@ -123,7 +134,7 @@ class Assembler:
                         messages.add(begin)
                     messages.add(message)
                     continue
-            buffer.byte_count = buffered_bytes
+            flow.byte_count = buffered_bytes
             action = actions.get(message[action_at])
             if action is _COMMIT:
                 self._take_commit(message, int.from_bytes(frame[lsn_at]))
@@ -133,10 +144,37 @@ class Assembler:
                     break
             else:
                 self._take_other(action, message)
-            buffered_bytes = buffer.byte_count
-            known, key_at, begin = self._known, self._key_at, buffer.begin_line
-        buffer.byte_count = buffered_bytes
-        return self.is_finished or bool(buffer.ready)
+            buffered_bytes = flow.byte_count
+            known, key_at, begin = flow.known, flow.key_at, flow.begin
+        flow.byte_count = buffered_bytes
+        return self.is_finished or bool(self._buffer.ready)
+
+    @property
+    def can_route(self) -> bool:
+        """Whether ``route`` can take messages: what was said of the next change is for ``take``."""
+        return not (self._specials or self._losses or self.is_finished)
+
+    def route(
+        self,
+        core: Native,
+        frames: list[memoryview] | Connected,
+        wanted_bytes: int,
+        framing: Framing = XLOG_DATA_FRAMING,
+    ) -> Routed:
+        """Let the compiled core take messages, as many as need no second look.
+
+        It stops before the first other one, which is for ``take``, and after ``wanted_bytes``.
+        """
+        flow = self._flow
+        flow.header_bytes, flow.lsn_at, flow.tag = (
+            framing.header_bytes,
+            framing.lsn_at.start,
+            framing.tag,
+        )
+        flow.is_alone = self._is_serial or self._buffer.is_leaving
+        routed = Routed(*core.route(flow, frames, wanted_bytes, FRAME_BYTES))
+        self._know()
+        return routed
 
     def take_notice(self, severity: str, text: str) -> None:
         """Heed what the plugin said before the next message."""
@@ -152,7 +190,7 @@ class Assembler:
         """Move on with the source while it has nothing for us."""
         if self.is_in_transaction or self.is_finished:
             return
-        self.received = max(self.received, wal_end)
+        self._flow.received = max(self.received, wal_end)
         if self._stop_lsn is not None and self.received >= self._stop_lsn:
             self.is_finished = True
 
@@ -216,24 +254,23 @@ class Assembler:
                 raise self._not_its_format()
             if commit_lsn >= stop:
                 # Transactions come in the order of their commit, so none before it is left.
-                self.received = max(self.received, stop)
+                self._flow.received = max(self.received, stop)
                 self.is_finished = True
                 return
         self._buffer.begin(begin)
-        self.is_in_transaction = True
-        self._key_at = self._decoder.key_at(begin)
-        self._known = self._plain
+        self._flow.key_at = self._decoder.key_at(begin)
+        self._flow.known = self._flow.plain
         if self._specials:
             self._specials.clear()
 
     def _know(self) -> None:
         """See which lines need no second look now."""
         if self._specials or not self.is_in_transaction:
-            self._known = _NOTHING
+            self._flow.known = _NOTHING
         elif self._is_serial:
-            self._known = self._plain_serial
+            self._flow.known = self._plain_serial
         else:
-            self._known = self._plain
+            self._flow.known = self._flow.plain
 
     def _take_change(self, message: bytes, *, is_truncate: bool = False) -> None:
         """Take a change of a table of which more must be known than its bucket."""
@@ -263,7 +300,7 @@ class Assembler:
             self._know()
         if self._specials or (route.floats is not None and self._checks_floats):
             message = self._check_floats(message, route)
-        if buffer.byte_count + len(message) >= buffer.limit_bytes:
+        if self._flow.byte_count + len(message) >= self._flow.limit_bytes:
             self._make_room(message)
         own = buffer.serial if self._is_serial else buffer.bucket(bucket)
         buffer.add(message, own, self._decoder.heads_of(message))
@@ -275,7 +312,7 @@ class Assembler:
         """Let changes like this one go where it went."""
         key = self._decoder.table_key(message)
         if key in self._routes:
-            plain = self._plain_serial if self._is_serial else self._plain
+            plain = self._plain_serial if self._is_serial else self._flow.plain
             plain[key] = own
 
     def _find_route(self, message: bytes) -> Route:
@@ -289,7 +326,7 @@ class Assembler:
 
     def _take_commit(self, commit: bytes, end_lsn: int) -> None:
         buffer = self._buffer
-        if not self.is_in_transaction or not self._decoder.is_end_of(buffer.begin_line, commit):
+        if not self.is_in_transaction or not self._decoder.is_end_of(self._flow.begin, commit):
             raise SpoolError("the source committed a transaction that it did not begin")
         if end_lsn <= self.received:
             raise SpoolError(
@@ -300,9 +337,8 @@ class Assembler:
             self._commit_alone(end_lsn)
         else:
             buffer.keep(end_lsn, self._losses)
-        self.received = end_lsn
-        self.is_in_transaction = False
-        self._known = _NOTHING
+        self._flow.received = end_lsn
+        self._flow.known = _NOTHING
         if self._losses:
             self._losses = {}
 
@@ -323,13 +359,13 @@ class Assembler:
         """Ask the source again where the changes of its tables go."""
         self._router.forget()
         self._routes.clear()
-        self._plain.clear()
+        self._flow.plain.clear()
         self._plain_serial.clear()
 
     def _need_heads(self) -> None:
         """Look again at the next change of each table: its description may have left."""
         if self._decoder.has_heads:
-            self._plain.clear()
+            self._flow.plain.clear()
             self._plain_serial.clear()
 
     def _not_its_format(self) -> SpoolError:

@@ -36,10 +36,12 @@ class Framing(NamedTuple):
     header_bytes: int
     #: Where the message stands in the write-ahead log; a commit stands at its end.
     lsn_at: slice
+    #: What the frame begins with, where there are also other frames; 0: there are not.
+    tag: int = 0
 
 
 #: An XLogData frame: its tag, where the data starts, the end of WAL, the time.
-XLOG_DATA_FRAMING: Final = Framing(25, slice(1, 9))
+XLOG_DATA_FRAMING: Final = Framing(25, slice(1, 9), XLOG_DATA)
 
 #: A row of position and message in COPY's binary format: each column after its length.
 COPY_ROW_FRAMING: Final = Framing(18, slice(6, 14))

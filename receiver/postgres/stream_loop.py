@@ -16,7 +16,9 @@ from select import POLLIN, poll
 from pgrepl.errors import SourceUnavailable
 from pgrepl.failpoint import reach
 from pgrepl.lsn import as_lsn
-from pgrepl.receiver.postgres.assembler import Assembler
+from pgrepl.native import Connected, Native, native
+from pgrepl.native.libpq import connected
+from pgrepl.receiver.postgres.assembler import FRAME_BYTES, Assembler
 from pgrepl.receiver.postgres.position_report import PositionReport
 from pgrepl.receiver.postgres.protocol import XLOG_DATA, decode_keepalive
 from pgrepl.receiver.postgres.replication_stream import ReplicationStream
@@ -25,9 +27,8 @@ from pgrepl.receiver.spool_writer import SpoolWriter
 
 __all__ = ["SOURCE_TIMEOUT_S", "StreamLoop"]
 
-#: So much is read between two looks at the clock, counting for each frame what it costs to keep.
+#: So much is read between two looks at the clock, counting for each message what it costs to keep.
 _READ_BYTES = 1024 * 1024
-_FRAME_BYTES = 200
 
 #: What libpq is told each time that it is asked for a message.
 _ASYNCHRONOUSLY = repeat(1)
@@ -123,10 +124,64 @@ class StreamLoop:
 
     def _read(self) -> int:
         """Take the messages that are there, but not too many at once; return how many."""
+        count = 0
+        left_bytes = _READ_BYTES
+        connection = self._connected()
+        if native is not None and connection is not None:
+            count, left_bytes = self._route(native, connection)
+        if left_bytes > 0 and not self._assembler.is_finished:
+            count += self._read_each(left_bytes)
+        return count
+
+    def _connected(self) -> Connected | None:
+        """Return what the compiled core reads from."""
+        return connected(self._stream.pgconn, self._stream.notices)
+
+    def _route(self, core: Native, connection: Connected) -> tuple[int, int]:
+        """Read as ``_read_each`` does, most of it in the compiled core.
+
+        Returns how many messages that were, and the bytes that are left for it to read: 0 when all
+        is read that is there.
+        """
+        assembler = self._assembler
+        count = 0
+        left_bytes = _READ_BYTES
+        is_drained = False
+        while assembler.can_route and left_bytes > 0:
+            routed = assembler.route(core, connection, left_bytes)
+            count += routed.message_count
+            left_bytes -= routed.byte_count
+            if routed.message_count:
+                is_drained = False
+                self._writer.has_more_to_read = True
+            if routed.frame is not None:
+                is_drained = False
+                left_bytes -= len(routed.frame) + FRAME_BYTES
+                # Notices belong to the frame in hand.
+                self._take_notices()
+                count += self._take_frame(memoryview(routed.frame))
+            elif routed.status < 0:
+                raise self._stream.ended()
+            elif left_bytes > 0:
+                if is_drained:
+                    return count, 0
+                self._take_notices()
+                # More may be on its way: look once without waiting.
+                self._stream.pgconn.consume_input()
+                is_drained = True
+        return count, left_bytes
+
+    def _take_frame(self, frame: memoryview) -> int:
+        if frame[0] == XLOG_DATA:
+            return self._take([frame])
+        self._take_keepalive(frame)
+        return 1
+
+    def _read_each(self, left_bytes: int) -> int:
+        """Take messages one by one."""
         pgconn, notices = self._stream.pgconn, self._stream.notices
         frames: list[memoryview] = []
         count = 0
-        left_bytes = _READ_BYTES
         is_drained = False
         for size, frame in map(pgconn.get_copy_data, _ASYNCHRONOUSLY):
             if size > 0:
@@ -144,7 +199,7 @@ class StreamLoop:
                         self._take_keepalive(frame)
                     if self._assembler.is_finished:
                         break
-                left_bytes -= size + _FRAME_BYTES
+                left_bytes -= size + FRAME_BYTES
                 if left_bytes <= 0:
                     break
             elif size < 0:

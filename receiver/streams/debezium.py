@@ -8,7 +8,7 @@ most; the delete waits for what follows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from pgrepl.decoding.pgoutput import writing
 from pgrepl.decoding.records.schema import Field
 from pgrepl.decoding.records.serialized import Reader
 from pgrepl.decoding.records.values import BadValue
+from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.envelope import Key, read_key, read_value, table_of
@@ -114,8 +115,16 @@ class DebeziumEnvelope:
         self.take_change(change, gathered)
 
     def take_change(self, change: Change, gathered: Gathered) -> None:
-        """Take an event that is no duplicate, and fold it with one that waits."""
-        place = change.record.place
+        """Take an event."""
+        self.fold(change, gathered)
+
+    def place_of(self, change: Change) -> Place:
+        """Return where an event stands next to the one before it."""
+        return change.record.place
+
+    def fold(self, change: Change, gathered: Gathered) -> None:
+        """Gather an event, with one that waits where both are one change."""
+        place = self.place_of(change)
         waiting = self._waiting.get(place)
         if waiting is not None and change.continues(waiting.change):
             try:
@@ -150,6 +159,19 @@ class DebeziumEnvelope:
     def state_of(self, place: Place) -> Mapping[str, Any]:  # noqa: ARG002  nothing is kept
         """Return nothing."""
         return {}
+
+    def is_full(self, place: Place) -> bool:  # noqa: ARG002  little waits
+        """Return False."""
+        return False
+
+    def take_bad(self) -> Sequence[tuple[Record, str]]:
+        """Return none."""
+        return ()
+
+    @property
+    def source_lsn(self) -> Lsn | None:
+        """Return None: nothing tells."""
+        return None
 
     def restore(self, place: Place, _state: Mapping[str, Any], partition_count: int) -> None:
         """Take note of how many partitions the topic has."""

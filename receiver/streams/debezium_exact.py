@@ -47,33 +47,12 @@ class DebeziumExact(DebeziumEnvelope):
 
     def take_change(self, change: Change, gathered: Gathered) -> None:
         """Take an event unless it came before."""
-        place, event = change.record.place, change.event
-        if event.is_incremental:
-            raise BadValue(
-                'it is a row of an incremental snapshot: use envelope = "debezium-upsert" for those'
-            )
+        place = change.record.place
         known = self._newest[place]
-        if event.op == "r":
-            if self._is_new_snapshot(change, gathered):
-                newest = replace(Newest(), snapshot_lsn=event.lsn)
-            else:
-                newest = known
-                if event.lsn != self._snapshot_of(place[0]):
-                    return
-                if known.snapshot_lsn != event.lsn:
-                    newest = replace(Newest(), snapshot_lsn=event.lsn)
-        else:
-            current = self._in_snapshot(place, known, event)
-            if current is None:
-                return
-            followed = current.follow(event)
-            if followed is None:
-                self._newest[place] = current.passed(event)
-                return
-            newest = followed
-        self._newest[place] = newest
+        if not self.accept(change, gathered):
+            return
         try:
-            super().take_change(change, gathered)
+            self.fold(change, gathered)
         except TableMissingError:
             # It comes again when the table is there.
             self._newest[place] = known
@@ -81,6 +60,41 @@ class DebeziumExact(DebeziumEnvelope):
         self._before_waiting.pop(place, None)
         if place in self._waiting:
             self._before_waiting[place] = known
+
+    def accept(self, change: Change, gathered: Gathered) -> bool:
+        """Whether an event did not come before; if so it is the newest of its partition now."""
+        place, event = change.record.place, change.event
+        if event.is_incremental:
+            raise BadValue(
+                'it is a row of an incremental snapshot: use envelope = "debezium-upsert" for those'
+            )
+        newest = (
+            self._accept_row(change, gathered) if event.op == "r" else self._accept_event(change)
+        )
+        if newest is not None:
+            self._newest[place] = newest
+        return newest is not None
+
+    def _accept_row(self, change: Change, gathered: Gathered) -> Newest | None:
+        """Return what is known after a row of a snapshot; None: of one that was begun again."""
+        place, lsn = change.record.place, change.event.lsn
+        fresh = replace(Newest(), snapshot_lsn=lsn)
+        if self._is_new_snapshot(change, gathered):
+            return fresh
+        if lsn != self._snapshot_of(place[0]):
+            return None
+        known = self._newest[place]
+        return known if known.snapshot_lsn == lsn else fresh
+
+    def _accept_event(self, change: Change) -> Newest | None:
+        place, event = change.record.place, change.event
+        current = self._in_snapshot(place, self._newest[place], event)
+        if current is None:
+            return None
+        followed = current.follow(event)
+        if followed is None:
+            self._newest[place] = current.passed(event)
+        return followed
 
     def settle(self, gathered: Gathered) -> None:
         """Let go of deletes that nothing followed."""

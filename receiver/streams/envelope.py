@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from pgrepl.decoding.records.schema import Field
 from pgrepl.decoding.records.serialized import Datum, Reader
 from pgrepl.decoding.records.values import BadValue
+from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.record import Place, Record
@@ -47,6 +48,16 @@ class EnvelopeReader(Protocol):
 
     def state_of(self, place: Place) -> Mapping[str, Any]:
         """Return what is to be kept with the offset of a partition."""
+
+    def is_full(self, place: Place) -> bool:
+        """Whether so much of a partition waits that it is better not read on."""
+
+    def take_bad(self) -> Sequence[tuple[Record, str]]:
+        """Return records taken earlier that turned out to be unreadable, once, and why."""
+
+    @property
+    def source_lsn(self) -> Lsn | None:
+        """Where the database stood whose changes were gathered last, if the stream tells."""
 
     def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
         """Go on from what was kept."""

@@ -93,6 +93,8 @@ class Intake:
             self._envelope.take(record, self._gathered)
         except BadValue as exc:
             self._park(record, str(exc))
+        for bad, reason in self._envelope.take_bad():
+            self._park(bad, reason)
         self._read[record.place] = record.next_offset
 
     def pass_to(self, place: Place, offset: int) -> None:
@@ -103,7 +105,11 @@ class Intake:
         """Nothing more is to be expected for now."""
         self._envelope.settle(self._gathered)
 
-    def batch(self, source_lsn: Lsn | None = None) -> Batch:
+    def is_full(self, place: Place) -> bool:
+        """Whether a partition is better not read on for now."""
+        return self._envelope.is_full(place)
+
+    def batch(self) -> Batch:
         """Return what waits, and the offsets with it."""
         first = self.position
         moves = [
@@ -131,7 +137,7 @@ class Intake:
             byte_count=gathered.byte_count + parked_bytes,
             offsets=moves,
             parked=parked,
-            source_lsn=source_lsn,
+            source_lsn=self._envelope.source_lsn,
         )
 
     def _next(self, place: Place) -> int:

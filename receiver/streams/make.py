@@ -15,6 +15,7 @@ from pgrepl.receiver.streams.debezium_exact import DebeziumExact
 from pgrepl.receiver.streams.envelope import EnvelopeReader
 from pgrepl.receiver.streams.layouts import Layouts
 from pgrepl.receiver.streams.target_tables import TargetTables
+from pgrepl.receiver.streams.transactions import DebeziumTransactions
 from pgrepl.receiver.streams.upsert import UpsertEnvelope
 
 __all__ = ["make_envelope", "make_reader"]
@@ -30,6 +31,8 @@ def make_envelope(config: SourceConfig, spool: SpoolSession) -> EnvelopeReader:
         return UpsertEnvelope(reader, layouts)
     text = stream.debezium.get("unavailable.value.placeholder")
     placeholder = Placeholder() if text is None else Placeholder(text)
+    if stream.transaction_topic:
+        return DebeziumTransactions(reader, layouts, placeholder, stream.transaction_topic)
     make = DebeziumExact if stream.envelope == "debezium" else DebeziumUpsert
     return make(reader, layouts, placeholder)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pgrepl.decoding.pgoutput import writing
 from pgrepl.decoding.records.schema import Field
 from pgrepl.decoding.records.serialized import Reader
 from pgrepl.decoding.records.values import BadValue
+from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.envelope import Key, read_key, read_value, table_of
@@ -60,6 +61,19 @@ class UpsertEnvelope:
     def state_of(self, place: Place) -> Mapping[str, Any]:  # noqa: ARG002  nothing is kept
         """Return nothing."""
         return {}
+
+    def is_full(self, place: Place) -> bool:  # noqa: ARG002  little waits
+        """Return False."""
+        return False
+
+    def take_bad(self) -> Sequence[tuple[Record, str]]:
+        """Return none."""
+        return ()
+
+    @property
+    def source_lsn(self) -> Lsn | None:
+        """Return None: nothing tells."""
+        return None
 
     def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
         """Nothing was kept."""

@@ -152,6 +152,7 @@ class _Run:
             # Who applies changes of this source now knows the table as one like others.
             take_positions(self._work.target, self._source_id)
             start_resync(self._work.target, self._resync_id)
+            restart_chunks(self._work.target, self._resync_id)
             begin_live(self._work.target, self._source_id, self._work.table.key)
             set_chunk_key(self._work.target, self._resync_id, self._find_key())
 
@@ -189,17 +190,16 @@ class _Run:
         with self._on_target("cannot go on"):
             copy = self._find_copy()
             _, key_count = count_left(self._work.target, self._resync_id)
-        if key_count:
+        if key_count and not copy.is_cancelled:
             maker.place_keys()
-            self._waits = None
-            return False
         if not (copy.is_copied or copy.is_cancelled):
+            # Also while keys are left: what stands in their way may have to be copied first.
             chunk = maker.place_range(self._limit)
             self._waits = None
             self._limit = next_limit(self._limit, chunk.row_count, chunk.seconds)
             self._slow_down(chunk)
             return False
-        if self._is_passed() and self._end():
+        if self._is_passed(copy) and self._end():
             return True
         self._wait_for("replay to pass the last chunk")
         return False
@@ -233,14 +233,15 @@ class _Run:
             )
         self._work.pause(_POLL_S)
 
-    def _is_passed(self) -> bool:
-        """Whether replay has passed all chunks, and no key is to be read again."""
+    def _is_passed(self, copy: LiveCopy) -> bool:
+        """Whether replay has passed all chunks, and no key is to be read again that will be."""
         target = self._work.target
         with self._on_target("cannot end"):
             applied = read_least_applied(target, self._source_id)
             if applied is not None:
                 pass_chunks(target, self._resync_id, applied)
-            return count_left(target, self._resync_id) == (0, 0)
+            chunk_count, key_count = count_left(target, self._resync_id)
+            return not chunk_count and (copy.is_cancelled or not key_count)
 
     def _end(self) -> bool:
         """Let replay apply changes as they come again; not if it has just found more to do."""
@@ -252,7 +253,7 @@ class _Run:
             if copy.version != read_versions(target, self._source_id, [key]).get(key):
                 restart_chunks(target, resync_id)
                 return False
-            if not self._is_passed() or not (copy.is_copied or copy.is_cancelled):
+            if not self._is_passed(copy) or not (copy.is_copied or copy.is_cancelled):
                 return False
             (cancel_live if copy.is_cancelled else end_live)(target, resync_id)
             remove_resync(target, resync_id)

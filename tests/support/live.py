@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -204,15 +204,24 @@ class Live:
         )
         return here ^ there
 
-    def resync_until_killed(self, table: str, place: str) -> None:
-        """Copy a table in chunks in a process of its own, which dies at a failpoint."""
+    def resync_until_killed(
+        self,
+        table: str,
+        place: str,
+        beside: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> bool:
+        """Copy a table in chunks in a process that dies at a failpoint; whether it got there."""
         child = os.fork()
         if not child:
             with suppress(BaseException):
                 failpoint._armed, failpoint._survived = failpoint._parse(place)
                 self.resync(table)
+                os._exit(0)
             os._exit(1)
-        while (done := os.waitpid(child, os.WNOHANG)) == (0, 0):
-            # It waits for replay in the end.
-            self.follow()
-        assert os.waitstatus_to_exitcode(done[1]) == -signal.SIGKILL
+        with beside():
+            while (done := os.waitpid(child, os.WNOHANG)) == (0, 0):
+                # It waits for replay in the end.
+                self.follow()
+        code = os.waitstatus_to_exitcode(done[1])
+        assert code in (0, -signal.SIGKILL)
+        return code != 0

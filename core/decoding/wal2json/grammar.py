@@ -119,7 +119,7 @@ def names_of(line: bytes, codec: str) -> tuple[str, str]:
 def read_begin(line: bytes) -> Begin:
     """Return what a begin line says."""
     match = BEGIN.fullmatch(line)
-    if match is None:
+    if match is None or not match[2].isascii():
         raise unreadable("a transaction's begin cannot be read")
     xid, at, high, low, *_ = match.groups()
     return Begin(int(xid), at.decode(), int(high, 16) << 32 | int(low, 16))

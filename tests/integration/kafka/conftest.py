@@ -33,8 +33,7 @@ def stream_of(topics: Topics, target: Database, tmp_path: Path) -> Callable[...,
             tmp_path,
             kind="kafka",
             bootstrap=topics.broker.bootstrap,
-            topics=list(names),
-            **settings,
+            **{"topics": list(names), **settings},
         )
 
     return make

@@ -29,12 +29,18 @@ MD5S = "select string_agg(md5(g::text), '') from generate_series(1, 400) g"
 @pytest.fixture
 def bring(topics, stream_of):
     """Return a function that sends recorded runs and brings them to the target."""
-    sent = {name: topics.make(f"public.{name}") for name in TABLES}
+    sent: dict[str, str] = {}
     streams: list[Stream] = []
 
-    def bring(envelope, *runs):
+    def bring(envelope, *runs, partitions=1, transactions=False):
         if not streams:
-            stream = stream_of(*sent.values(), envelope=envelope)
+            sent.update({name: topics.make(f"public.{name}", partitions) for name in TABLES})
+            settings = {}
+            if transactions:
+                settings["transaction_topic"] = topics.make("transaction")
+            stream = stream_of(*sent.values(), envelope=envelope, **settings)
+            if transactions:
+                sent["transaction"] = settings["transaction_topic"]
             topics.send(
                 sent["customers"], [next((key, value) for _, key, value in recorded("run1"))]
             )
@@ -116,3 +122,28 @@ def test_values_are_exactly_those_of_the_source(bring):
             "0",
         )
     ]
+
+
+def test_transactions_become_visible_whole_or_not_at_all(bring):
+    stream = bring("debezium", "run1", "run2", "run4", partitions=3, transactions=True)
+    # The last one has no end yet: five of its events in two topics wait.
+    orders = "select id from feed_public.orders order by id"
+    assert stream.rows(orders) == [(20,), (21,)]
+    assert stream.rows("select id from feed_public.customers where id in (11, 30, 40, 41)") == [
+        (11,),
+        (30,),
+    ]
+    # A key that changed, unchanged TOAST, and a TRUNCATE, in topics of three partitions.
+    assert stream.rows(
+        "select name, big = (" + MD5S + ") from feed_public.customers where id = 11"
+    ) == [("c10b", True)]
+    assert stream.rows("select a, b from feed_public.nopk") == [(1, "b")]
+    ends = "select distinct source_lsn::text from replication.stream_progress order by 1"
+    assert stream.rows(ends)[-1] == ("0/164CE98",)
+
+    bring("debezium", "run5")
+    assert stream.rows(orders) == [(20,), (21,), (40,), (41,), (42,), (43,)]
+    assert stream.rows("select count(*) from feed_public.customers where id in (40, 41)") == [(2,)]
+    # Ends that come again are passed over, with the events of their transactions.
+    assert bring("debezium", "run5").rows(orders)[-1] == (43,)
+    assert stream.rows("select reason from replication.parked_table") == []

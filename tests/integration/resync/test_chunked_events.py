@@ -70,7 +70,7 @@ def test_killed_anywhere_it_goes_on_after_the_last_chunk(live):
         "resync.chunk_placed:kill:2",
         "resync.before_chunks_end:kill",
     ):
-        live.resync_until_killed("t", place)
+        assert live.resync_until_killed("t", place)
         seen.append(live.target.value("select chunk_count from replication.resync"))
         live.source.execute("update app.t set a = a + 1", "delete from app.t where id = 3")
     # Of each run that died before a commit one chunk is there, of the last one all of them.
@@ -128,6 +128,27 @@ def test_open_transaction_is_placed_and_not_waited_for(live):
             live.resync("t", wait_s=20)
         writer.execute("commit")
     live.follow()
+    assert live.differences("t") == set()
+
+
+def test_unique_value_that_a_wrong_row_has_is_waited_for(live):
+    live.target.execute("insert into app_copy.t select g, 0, 'x' from generate_series(2, 120, 2) g")
+    live.source.execute("update app.t set body = id::text")
+    live.follow()
+    for side, schema in ((live.source, "app"), (live.target, "app_copy")):
+        side.execute(f"create unique index on {schema}.t (body) where body <> 'extra'")
+    # Row 1 wants what a row has that is copied much later, and what another one has got since.
+    live.target.execute("update app_copy.t set body = '1x' where id = 1")
+    live.target.execute("update app_copy.t set body = '1' where id = 119")
+
+    def swap() -> None:
+        live.source.execute(
+            "update app.t set body = 'x' where id = 2; update app.t set body = '2' where id = 100;"
+            " update app.t set body = '100' where id = 2"
+        )
+
+    with live.streaming():
+        live.resync("t", pause=at_pause(2, swap))
     assert live.differences("t") == set()
 
 

@@ -19,6 +19,9 @@ START = Lsn(0x50)
 LOST = 'no tuple identifier for UPDATE in table "%s"'
 
 
+pytestmark = pytest.mark.usefixtures("core")
+
+
 def make(limit_bytes=1 << 20, **options):
     tables = [
         CatalogueTable("public", "f", "public", "f", False, ["x", "y"], ["x"], ["x", "y"]),

@@ -28,6 +28,9 @@ from tests.support.tuples import (
 A, B, G = (relation(name) for name in "abg")
 
 
+pytestmark = pytest.mark.usefixtures("core")
+
+
 def make(limit_bytes=1 << 20, **options):
     decoder = PgoutputStream()
     router = Router(

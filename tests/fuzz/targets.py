@@ -1,0 +1,152 @@
+"""What reads bytes that others wrote, each as a function of bytes that a fuzzer can call.
+
+A target returns, or raises an error of the tree in ``core/errors.py``. Anything else is a bug, and
+so is a wrong value where a target can tell: what is compiled must read what Python reads.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pgrepl.config.file import load_config
+from pgrepl.config.naming import TableSelection
+from pgrepl.ddl_capture.decode.event import decode_event
+from pgrepl.decoding.payload import PayloadDecoder
+from pgrepl.decoding.pgoutput import PgoutputPayload, PgoutputStream, by_table
+from pgrepl.decoding.shape import Column, Shape
+from pgrepl.decoding.stream import StreamDecoder
+from pgrepl.decoding.wal2json import Wal2JsonPayload, Wal2JsonStream
+from pgrepl.errors import PgreplError, SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.native import native
+from pgrepl.receiver.postgres.assembler import Assembler
+from pgrepl.receiver.postgres.protocol import decode_keepalive
+from pgrepl.receiver.routing import Router
+from pgrepl.store.spool import bucket_of
+from pgrepl.syntax.parse import SqlSyntaxError, parse
+from pgrepl.syntax.remap import RemapError, SchemaMap, remap
+
+__all__ = ["TARGETS"]
+
+#: What stands between the messages of an input, and between the count and the payload.
+_SEPARATOR = b"\xff\xfe\xff"
+_SHAPE = Shape(
+    "target",
+    "t",
+    "r",
+    [
+        Column(name, "text", False, is_identity_always=False, stage_type=None)
+        for name in ("id", "note")
+    ],
+    ("id",),
+)
+_NAMES = SchemaMap({"shop": "db_shop", "Größe": "db_Größe"}, {("shop", "citext"): "public"})
+
+
+class _Table:
+    """A table that changes are applied to."""
+
+    start = None
+    is_applied = True
+    shape = _SHAPE
+
+
+def _keepalive(data: bytes) -> None:
+    decode_keepalive(memoryview(data))
+
+
+def _stream(decoder: StreamDecoder, data: bytes) -> None:
+    """Receive frames, as they come from a server."""
+    router = Router(
+        decoder=decoder,
+        db="db",
+        selection=TableSelection.of(["*.*"], ["bi.*"]),
+        codec="utf-8",
+        assigned={},
+        read_catalogue=list,
+    )
+    assembler = Assembler(
+        decoder=decoder, router=router, start=Lsn(0x50), last_seq=5, limit_bytes=1 << 10
+    )
+    for message in data.split(_SEPARATOR):
+        assembler.take([memoryview(b"w" + bytes(24) + message)])
+    assembler.flush()
+
+
+def _read(decoder: PayloadDecoder, data: bytes) -> object:
+    """Read a row of the spool; what stands first is the count of its changes."""
+    grouped = decoder.group_by_table(lambda _: _Table())
+    grouped.take_payload(data[1:], data[0] if data else 0, bucket_of("db", "public", "t"))
+    if any(changes.problem is not None for changes in grouped.changes.values()):
+        raise SpoolError("a table is parked")
+    return {name: changes.count for name, changes in grouped.changes.items()}
+
+
+def _pgoutput_payload(data: bytes) -> None:
+    found = []
+    for core in (native, None):
+        setattr(by_table, "native", core)  # noqa: B010  mypy: it does not export it
+        try:
+            found.append(_read(PgoutputPayload("UTF8"), data))
+        except PgreplError:
+            found.append(None)
+        finally:
+            setattr(by_table, "native", native)  # noqa: B010
+    assert found[0] == found[1], "what is compiled reads what Python does not, or not as it does"
+    if found[0] is not None:
+        _as_people_see_it(PgoutputPayload("UTF8"), data[1:])
+
+
+def _wal2json_payload(data: bytes) -> None:
+    with suppress(PgreplError):
+        _read(Wal2JsonPayload("UTF8"), data)
+    _as_people_see_it(Wal2JsonPayload("UTF8"), data[1:])
+
+
+def _as_people_see_it(decoder: PayloadDecoder, payload: bytes) -> None:
+    messages = decoder.split(payload)
+    assert decoder.join(messages) == payload
+    for message in messages:
+        if decoder.is_begin(message):
+            decoder.read_begin(message)
+
+
+def _ddl_event(data: bytes) -> None:
+    try:
+        row = json.loads(data)
+    except (ValueError, RecursionError):
+        return  # the row itself comes from a decoder
+    if isinstance(row, dict) and all(isinstance(value, str | None) for value in row.values()):
+        decode_event(row)
+
+
+def _remap(data: bytes) -> None:
+    text = data.decode("utf-8", "replace").replace("\0", " ")
+    # Both are errors that callers expect: the statement waits for a person.
+    with suppress(SqlSyntaxError, RemapError):
+        for statement in parse(text):
+            renamed = remap(statement, _NAMES, text if len(parse(text)) == 1 else None).sql
+            assert len(parse(renamed)) == 1
+
+
+def _config(data: bytes) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        load_config(Path(file.name))
+
+
+TARGETS: Mapping[str, Callable[[bytes], None]] = {
+    "config": _config,
+    "ddl_event": _ddl_event,
+    "keepalive": _keepalive,
+    "pgoutput_payload": _pgoutput_payload,
+    "pgoutput_stream": lambda data: _stream(PgoutputStream(), data),
+    "remap": _remap,
+    "wal2json_payload": _wal2json_payload,
+    "wal2json_stream": lambda data: _stream(Wal2JsonStream(), data),
+}

@@ -1,0 +1,50 @@
+"""Tables copied in chunks, under writers that do whatever they can, and killed on the way.
+
+How many seeds: ``PGREPL_SOAK_SEEDS``, 20 unless given.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from contextlib import AbstractContextManager
+
+import pytest
+
+from tests.support.database import Database
+from tests.support.live import Live
+from tests.support.live_writers import FILL, SPOIL, TABLE, live_writers
+
+SEEDS = int(os.environ.get("PGREPL_SOAK_SEEDS", "20"))
+PLACES = ("chunks_begun", "chunk_read", "before_chunk_commit", "chunk_placed", "before_chunks_end")
+
+
+@pytest.fixture
+def target(migrated_target: Database) -> Database:
+    return migrated_target
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_copy_and_stream_together_are_the_source(source, target, tmp_path, monkeypatch, seed):
+    dice = random.Random(seed)
+    rows = dice.choice((5, 15, 60))
+    monkeypatch.setattr("pgrepl.resync.chunked.run._FIRST_LIMIT", rows)
+    monkeypatch.setattr("pgrepl.resync.chunked.run.next_limit", lambda *_: rows)
+    plugin = ("wal2json", "pgoutput")[seed % 2]
+    live = Live(source, target, tmp_path, plugin, dice.choice(("shard", "batch"))).begin(TABLE)
+    source.execute(FILL)
+    live.follow()
+    if dice.random() < 0.5:
+        target.execute(*SPOIL)
+
+    def write() -> AbstractContextManager[None]:
+        return live_writers(source, seed)
+
+    for _ in range(dice.randrange(6)):
+        place = f"resync.{dice.choice(PLACES)}:kill:{dice.randrange(1, 9)}"
+        if not live.resync_until_killed("t", place, write):
+            break
+    with live.streaming(), live_writers(source, seed + 1):
+        live.resync("t")
+    assert live.differences("t") == set()
+    assert target.value("select count(*) from replication.resync_key") == 0
