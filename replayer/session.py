@@ -21,8 +21,9 @@ _STAGE = "replay"
 #: The server keeps some kilobytes for each.
 _PREPARED = 1000
 
-#: What is done in a session: a task may read in another than it writes in, and DDL has its own.
-Use = Literal["read", "write", "serial"]
+#: What is done in a session: a task may read in another than it writes in, DDL has its own, and so
+#: has each slice but the first.
+Use = Literal["read", "write", "serial"] | int
 
 #: Which process opened a session, the target and the lock timeout.
 _Purpose = tuple[int, str, float]

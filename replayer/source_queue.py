@@ -46,8 +46,10 @@ class Work:
 
     @property
     def is_even(self) -> bool:
-        """Whether all shards stand where the batch begins."""
-        return all(p.applied_seq == self.batch.from_seq for p in self.positions)
+        """Whether all shards stand where the batch begins, and nothing of them is ahead."""
+        return all(
+            p.applied_seq == self.batch.from_seq and p.slice_seq is None for p in self.positions
+        )
 
 
 @dataclass(slots=True)
@@ -123,7 +125,9 @@ class SourceWork:
         source_id = self.source.source_id
         positions = read_positions(connection, source_id)
         least = min(position.applied_seq for position in positions)
-        most = max(position.applied_seq for position in positions)
+        sliced = [p.slice_seq for p in positions if p.slice_seq is not None]
+        # Where slices of a shard are ahead, the rest of it goes exactly as far first.
+        most = max(sliced or [position.applied_seq for position in positions])
         limits = Limits(
             seconds=config.batch_seconds,
             changes=settings.batch_changes,
@@ -142,7 +146,7 @@ class SourceWork:
             batch = plan_batch(segments, least, limits)
         else:
             # A run was killed between its shards: those that lag follow first, all the same way.
-            room = min(most - least, self._limit(settings))
+            room = most - least if sliced else min(most - least, self._limit(settings))
             segments = read_segments(connection, source_id, least, room)
             everything = Limits(seconds=10**9, changes=10**18)
             batch = plan_batch(segments, least, everything)
@@ -190,6 +194,12 @@ def shard_tasks(
     batch = work.batch
     dealt = shard_buckets(batch.buckets, work.positions[0].shard_count)
     prefix = None if staging_prefix is None else staging_prefix(work.source.source_id)
+    waiting = [
+        position
+        for position in work.positions
+        if position.shard in dealt and position.applied_seq < batch.to_seq
+    ]
+    # As many sessions as there are shards, and fewer than twice as many.
     return [
         ShardTask(
             target=target,
@@ -205,7 +215,7 @@ def shard_tasks(
             on_conflict=config.on_conflict,
             settings=settings,
             staging_prefix=prefix,
+            slice_count=-(-len(work.positions) // len(waiting)),
         )
-        for position in work.positions
-        if position.shard in dealt and position.applied_seq < batch.to_seq
+        for position in waiting
     ]

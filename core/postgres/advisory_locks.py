@@ -15,10 +15,12 @@ __all__ = [
     "find_holder",
     "find_transactions",
     "parking_lock",
+    "pass_lock",
     "receive_lock",
     "resync_lock",
     "share_lock",
     "share_session_lock",
+    "slice_lock",
     "take_lock",
     "try_lock",
     "try_transaction_lock",
@@ -80,6 +82,14 @@ def share_lock(connection: Connection, name: str) -> None:
     connection.execute("select pg_advisory_xact_lock_shared(%s)", (_key(name),))
 
 
+def pass_lock(connection: Connection, name: str) -> None:
+    """Wait until nobody holds the lock, neither alone nor with others."""
+    # In the order of the list; an error in between leaves nothing locked.
+    connection.execute(
+        "select pg_advisory_lock(%(key)s), pg_advisory_unlock(%(key)s)", {"key": _key(name)}
+    )
+
+
 def find_transactions(connection: Connection, name: str) -> frozenset[str]:
     """Return the transactions that hold the lock, as PostgreSQL numbers them while they last."""
     rows = connection.execute(
@@ -126,6 +136,11 @@ def parking_lock(source_id: int) -> str:
 
 def _running(name: str) -> AlreadyRunning:
     return AlreadyRunning(f"{name} runs already", hint="Wait for it to end; nothing was touched.")
+
+
+def slice_lock(source_id: int, shard: int) -> str:
+    """Return the name of the lock that those share who apply a shard's slices."""
+    return f"slices of shard {shard} of source {source_id}"
 
 
 def _key(name: str) -> int:

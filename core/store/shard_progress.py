@@ -48,6 +48,8 @@ class ShardPosition:
     shard_count: int
     applied_seq: int
     applied_lsn: Position
+    #: Where slices of it are already, whose task died before it moved the shard; None: nowhere.
+    slice_seq: int | None = None
 
 
 def begin_progress(connection: Connection, source_id: int, shard_count: int) -> None:
@@ -70,8 +72,10 @@ def read_positions(connection: Connection, source_id: int) -> Sequence[ShardPosi
     """Return where the shards of a source are."""
     with connection.cursor(row_factory=class_row(ShardPosition)) as cursor:
         return cursor.execute(
-            "select shard, shard_count, applied_seq, applied_lsn from replication.shard_progress"
-            " where source_id = %s order by shard",
+            "select p.shard, p.shard_count, p.applied_seq, p.applied_lsn, (select max(s.to_seq)"
+            " from replication.applied_slice s where s.source_id = p.source_id"
+            " and s.shard = p.shard) as slice_seq"
+            " from replication.shard_progress p where p.source_id = %s order by p.shard",
             (source_id,),
         ).fetchall()
 

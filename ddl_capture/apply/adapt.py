@@ -19,6 +19,7 @@ from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = [
     "check_bounds",
+    "drop_left",
     "has_cascade",
     "keep_elements",
     "make_create_as",
@@ -228,6 +229,14 @@ def rewrite_drop(
         return [tree]
     drop = _make_drop(statement.remove_type, originals, schemas, statement.behavior)
     return [] if drop is None else [drop]
+
+
+def drop_left(
+    dropped: Iterable[DroppedObject], schemas: Mapping[str, str], there: Collection[TableName]
+) -> Tree | None:
+    """Return the DROP of tables that a command took along and the target still has."""
+    left = [item for item in dropped if (schemas.get(item.schema or ""), item.names[-1]) in there]
+    return _make_drop(_OBJECT.OBJECT_TABLE, left, schemas, _CASCADE)
 
 
 def _make_drop(

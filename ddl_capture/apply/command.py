@@ -11,6 +11,7 @@ import psycopg
 
 from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.adapt import (
+    drop_left,
     keep_elements,
     make_create_as,
     mentioned_schemas,
@@ -141,13 +142,15 @@ class Application:
         statements = [] if reason or built else self._adapt(tree)
         if not statements and not built:
             self._leave_out()
-            return reason or "nothing of it was replicated before"
+            is_any_left = self._drop_left()
+            return None if is_any_left else reason or "nothing of it was replicated before"
         if built:
             self._execute_built(built)
         else:
             self._execute(statements, detached)
             schema = next((item.schema for item in self.event.objects if item.schema), None)
             rename_skipped(self.target.connection, self.target.source_id, tree, schema)
+            self._drop_left()
         self._compare()
         return None
 
@@ -299,6 +302,17 @@ class Application:
         self._execution.run()
         if detached is not None and constraint is not None:
             detached.add_constraint(self.target, constraint)
+
+    def _drop_left(self) -> bool:
+        """Drop tables that depended on the source on what the target has not."""
+        there = {(item.schema, item.name) for item in self.target.relations()}
+        drop = drop_left(self.dropped, self.target.names.schemas, there)
+        if drop is None:
+            return False
+        sql = remap(drop, self.target.names).sql
+        self.target.watch(partial(self._execution.run_text, sql))
+        self.remapped = self._execution.text
+        return True
 
     def _execute_built(self, statements: Sequence[str]) -> None:
         self._prepare(statements)

@@ -6,9 +6,9 @@ Everything here runs in Spark's workers. The target's conninfo travels inside th
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from uuid import uuid4
 
@@ -30,16 +30,19 @@ from pgrepl.replayer.session import lend_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, stage_changes, unforeseen
 from pgrepl.replayer.shard.chunks import Chunk, read_chunks
+from pgrepl.replayer.shard.helpers import NotSliced, open_helpers
 from pgrepl.replayer.shard.merge import Outcome
 from pgrepl.replayer.shard.prefetch import one_ahead
+from pgrepl.replayer.shard.slicing import leave_out
 from pgrepl.replayer.shard.staging import StagingTable
 from pgrepl.replayer.shard.together import apply_tables
 from pgrepl.replayer.target_table import TableName, Tables
-from pgrepl.store.parked import follow_parking
+from pgrepl.store.applied_slices import read_slices, remove_slices
+from pgrepl.store.parked import follow_parking, keep_parked
 from pgrepl.store.shard_progress import Fenced, move
 from pgrepl.store.spool import DDL_TABLE
 from pgrepl.store.spool_rows import PartKey, weigh_parts
-from pgrepl.store.tables import add_unknown_table
+from pgrepl.store.tables import add_unknown_table, mark_resync
 
 __all__ = [
     "Parking",
@@ -50,6 +53,9 @@ __all__ = [
     "run_shard",
     "stop_at",
 ]
+
+
+_PART_APPLIED = "it was parked when a part of its changes was applied already"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,8 @@ class ShardTask:
     settings: ReplaySettings
     #: Under batch consistency: the beginning of the names of stages. None: apply.
     staging_prefix: str | None = None
+    #: In how many sessions at once a big table may be applied.
+    slice_count: int = 1
 
     def __str__(self) -> str:
         """Say whose work it is."""
@@ -166,6 +174,15 @@ def _add_ignored(connection: Connection, source_id: int, chunk: Chunk) -> None:
 def _attempt(
     task: ShardTask, work: Callable[[_Sessions, ShardTask, ShardResult], None]
 ) -> ShardResult:
+    try:
+        return _attempt_once(task, work)
+    except NotSliced:
+        return _attempt_once(replace(task, slice_count=1), work)
+
+
+def _attempt_once(
+    task: ShardTask, work: Callable[[_Sessions, ShardTask, ShardResult], None]
+) -> ShardResult:
     result = ShardResult(source_id=task.source_id, shard=task.shard)
     with _open_sessions(task) as sessions:
         with sessions.writer.transaction():
@@ -208,26 +225,77 @@ def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
         to_lsn=task.to_lsn,
     )
     reach("replayer.fenced")
+    ahead = _slices_ahead(connection, task)
+    if ahead:
+        task = replace(task, slice_count=1)
     #: Tables that cannot be applied, and whether they are parked; else they wait for their copy.
     parked: dict[TableName, bool] = {}
-    with _chunks(sessions, task) as chunks:
-        for chunk in chunks:
-            # Whoever reads does not see what is parked here and now.
-            tables = [changes for name, changes in chunk.changes.items() if name not in parked]
-            live = [changes for name, changes in chunk.live.items() if name not in parked]
-            for name, failed in (
-                *_apply_tables(connection, task, tables),
-                *_apply_live_tables(connection, task, live),
-            ):
-                parked[name] = park(connection, task.source_id, name, failed)
-                if parked[name]:
-                    result.parked.append(Parking(name, failed.reason))
-            for name in (chunk.changes.keys() | chunk.live.keys()) & parked.keys():
-                if parked[name]:
-                    add_parts(connection, task.source_id, name, chunk.keys)
-            _add_ignored(connection, task.source_id, chunk)
-            result.count(chunk)
-            reach("replayer.chunk_applied")
+    with open_helpers(task, connection) as helpers:
+        with _chunks(sessions, task) as chunks:
+            for chunk in chunks:
+                # Whoever reads does not see what is parked here and now.
+                tables = [c for name, c in chunk.changes.items() if name not in parked]
+                tables = [rest for c in tables if (rest := _rest(c, ahead)) is not None]
+                helpers.leave_whole(chunk.live)
+                tables = [c for c in tables if not helpers.apply(c)]
+                live = [changes for name, changes in chunk.live.items() if name not in parked]
+                for name, failed in (
+                    *_apply_tables(connection, task, tables),
+                    *_apply_live_tables(connection, task, live),
+                ):
+                    parked[name] = park(connection, task.source_id, name, failed)
+                    if parked[name]:
+                        result.parked.append(Parking(name, failed.reason))
+                for name in (chunk.changes.keys() | chunk.live.keys()) & parked.keys():
+                    if parked[name]:
+                        add_parts(connection, task.source_id, name, chunk.keys)
+                _add_ignored(connection, task.source_id, chunk)
+                result.count(chunk)
+                reach("replayer.chunk_applied")
+        helpers.commit()
+    helpers.forget()
+    if ahead:
+        _finish_ahead(connection, task, ahead)
+
+
+def _slices_ahead(connection: Connection, task: ShardTask) -> Mapping[TableName, _Ahead]:
+    """Return the tables of which a task that died has applied slices already."""
+    found: dict[TableName, _Ahead] = {}
+    for applied in read_slices(connection, task.source_id, task.shard):
+        if applied.to_seq != task.to_seq:
+            # They are of another batch than was planned.
+            raise Fenced
+        name = applied.schema, applied.table
+        found.setdefault(name, _Ahead(applied.slice_count, set())).slices.add(applied.slice)
+    return found
+
+
+def _finish_ahead(
+    connection: Connection, task: ShardTask, ahead: Mapping[TableName, _Ahead]
+) -> None:
+    """Forget slices that were ahead, now that the rest of their tables is there."""
+    for name in ahead:
+        # Those that wait have been applied in part.
+        if keep_parked(connection, task.source_id, name):
+            mark_resync(connection, task.source_id, name, _PART_APPLIED)
+    remove_slices(connection, task.source_id, task.shard)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """What is applied of a table already."""
+
+    slice_count: int
+    slices: set[int]
+
+
+def _rest(changes: TableChanges, ahead: Mapping[TableName, _Ahead]) -> TableChanges | None:
+    """Return changes without those that are applied already; None when there are none."""
+    known = ahead.get(changes.names)
+    if known is None or changes.shape is None or changes.problem is not None:
+        return changes
+    rest = leave_out(changes.shape.key, changes, known.slice_count, known.slices)
+    return rest if rest.runs else None
 
 
 def _apply_tables(

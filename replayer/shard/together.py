@@ -32,7 +32,7 @@ from pgrepl.replayer.shard.fold import KeyedNet, net_of
 from pgrepl.replayer.shard.merge import Conflict, Outcome, merge_plainly
 from pgrepl.replayer.shard.staging import copy_inserts, write_stage
 
-__all__ = ["apply_tables"]
+__all__ = ["apply_plainly", "apply_tables"]
 
 #: A table that could not be applied with others is applied by itself for so long.
 _APART_S = 60.0
@@ -63,6 +63,11 @@ def apply_tables(
             except TableFailed as failed:
                 result = failed
         yield changes, result
+
+
+def apply_plainly(connection: Connection, changes: TableChanges) -> bool:
+    """Apply the changes of a table in the way that nearly always works, or nothing of them."""
+    return not _is_apart(changes) and _apply_together(connection, [changes])
 
 
 def _is_apart(changes: TableChanges) -> bool:

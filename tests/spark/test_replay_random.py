@@ -24,6 +24,7 @@ def random_settings(dice: random.Random) -> ReplaySettings:
         chunk_bytes=dice.choice([500, 5000, 1 << 20]),
         batch_changes=dice.choice([20, 200, 1 << 20]),
         batch_segments=dice.choice([3, 20, 1000]),
+        slice_changes=dice.choice([1, 20, 20_000]),
         backoff_s=0.01,
     )
 

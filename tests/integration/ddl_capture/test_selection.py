@@ -6,6 +6,11 @@ import pytest
 
 TABLE = "create table {} (id int primary key, note text); insert into {} values (1, 'x')"
 
+FOREIGN = (
+    "create foreign data wrapper w; create server s foreign data wrapper w;"
+    " create foreign table app.f (id int) server s"
+)
+
 
 def table(name: str) -> str:
     return TABLE.replace("{}", name)
@@ -400,3 +405,32 @@ def test_unlogged_table_is_left_out_until_it_is_logged(follow):
     following.target.execute("update replication.source_table set resync_reason = null")
     following.run("alter table app.u set unlogged")
     assert "unlogged" in following.resyncs()["u"]
+
+
+@pytest.mark.parametrize(
+    ("before", "parent", "drop"),
+    [
+        ("create table hidden.p (id int)", "hidden.p", "drop table hidden.p cascade"),
+        (
+            FOREIGN,
+            "app.f",
+            "drop server s cascade",
+        ),
+    ],
+    ids=["excluded", "foreign"],
+)
+def test_table_that_goes_with_what_is_not_replicated_is_dropped(follow, before, parent, drop):
+    following = follow(exclude=["hidden.*"])
+    following.run(
+        "create schema app; create schema hidden",
+        before,
+        f"create table app.a (n int primary key) inherits ({parent})",
+        "create table app.b (n int references app.a)",
+        "insert into app.a values (1, 1)",
+    )
+    assert ready(following) == {"app.a", "app.b"}
+    following.run(
+        drop, "create table app.a (other int primary key)", "insert into app.a values (5)"
+    )
+    assert (following.pending(), following.problems("app")) == ([], [])
+    assert following.target.rows("select other from tgt_app.a") == [(5,)]
