@@ -11,11 +11,13 @@ import psycopg
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import Config
 from pgrepl.errors import PgreplError
+from pgrepl.monitor.alarm import Alarm
 from pgrepl.postgres.advisory_locks import try_lock
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.status import Status
 from pgrepl.status.history import look_of
+from pgrepl.store.alerts import ALERT_STEP
 from pgrepl.store.history import HISTORY_STEP, LOOK_S, record_looks, thin_out
 from pgrepl.store.migrations import has_step, read_version
 
@@ -43,6 +45,7 @@ class Recorder:
         self._next_at = 0.0
         self._thin_out_at = 0.0
         self._complaint: str | None = None
+        self._alarm: Alarm | None = None
 
     def take(self, status: Status, config: Config) -> None:
         """Write down a status, if it is time; it never fails who calls."""
@@ -62,6 +65,7 @@ class Recorder:
                     self._next_at = now + _AGAIN_S
                     return
                 self._write(connection, status, now)
+                self._sound(connection, status, config)
         except PgreplError as exc:
             self.close()
             self._next_at = now + _AGAIN_S
@@ -87,6 +91,13 @@ class Recorder:
             return connection
         connection.close()
         return None
+
+    def _sound(self, connection: Connection, status: Status, config: Config) -> None:
+        """Tell of what is wrong; who writes the history is who does."""
+        if self._alarm is None or self._alarm.config != config.alerts:
+            self._alarm = Alarm(config.alerts)
+        if self._alarm.is_on and has_step(connection, ALERT_STEP):
+            self._alarm.look(connection, status)
 
     def _write(self, connection: Connection, status: Status, now: float) -> None:
         looks = [look_of(source, status.at) for source in status.sources]

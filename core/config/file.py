@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pgrepl.config.alerts import AlertsConfig
 from pgrepl.config.dsn import Dsn
 from pgrepl.config.keys import read_keys
 from pgrepl.config.model import (
@@ -89,6 +90,7 @@ def load_config(path: Path) -> Config:
         target=read_keys(TargetConfig, root.section("target")),
         spark=read_keys(SparkConfig, root.section("spark", required=False)),
         replay=read_keys(ReplayConfig, root.section("replay", required=False)),
+        alerts=read_keys(AlertsConfig, root.section("alerts", required=False)),
         housekeeping=read_keys(HousekeepingConfig, root.section("housekeeping", required=False)),
         sources=_read_sources(root.section("sources", required=False)),
         ddl=read_keys(DdlConfig, root.section("ddl", required=False)),

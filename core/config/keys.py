@@ -29,9 +29,11 @@ __all__ = [
     "integer",
     "patterns",
     "read_keys",
+    "secret",
     "settings",
     "size",
     "text",
+    "words",
     "write_keys",
 ]
 
@@ -164,6 +166,29 @@ def patterns(meaning: str, make: Callable[[str], T], *, name: str) -> Metadata:
         return [pattern.text for pattern in values]
 
     return {_KEY: Key(meaning=meaning, read=read, write=write, name=name)}
+
+
+def words(meaning: str) -> Metadata:
+    """Declare a list of texts, such as the words of a command."""
+
+    def read(section: Section, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        return section.words(key, default=default)
+
+    return {_KEY: Key(meaning=meaning, read=read, write=list)}
+
+
+def secret(meaning: str, *, check: Check[str]) -> Metadata:
+    """Declare a text that is shown nowhere; without it there is none."""
+
+    def read(section: Section, key: str, default: str) -> str:
+        value = section.text(key, default=default)
+        _complain(section, key, check(value) if value else None)
+        return value
+
+    def write(value: str) -> str:
+        return "********" if value else ""
+
+    return {_KEY: Key(meaning=meaning, read=read, write=write)}
 
 
 def settings(

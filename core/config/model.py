@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from pgrepl.config import keys
+from pgrepl.config.alerts import AlertsConfig
 from pgrepl.config.dsn import Dsn, Endpoint, Side
 from pgrepl.config.naming import (
     IDENTIFIER_BYTES,
@@ -335,6 +336,7 @@ SECTIONS: Mapping[str, type] = MappingProxyType(
         "replay": ReplayConfig,
         "housekeeping": HousekeepingConfig,
         "ddl": DdlConfig,
+        "alerts": AlertsConfig,
     }
 )
 
@@ -350,6 +352,7 @@ class Config:
     sources: Mapping[str, SourceConfig]
     housekeeping: HousekeepingConfig = HousekeepingConfig()
     ddl: DdlConfig = field(default_factory=DdlConfig)
+    alerts: AlertsConfig = field(default_factory=AlertsConfig)
 
     def source(self, name: str) -> SourceConfig:
         """Return the source of this name.

@@ -181,6 +181,17 @@ class Section:
                 self.problem(key, str(exc))
         return tuple(found)
 
+    def words(self, key: str, *, default: tuple[str, ...]) -> tuple[str, ...]:
+        """Take a list of texts."""
+        value = self._take(key)
+        if value is None:
+            return default
+        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if not isinstance(value, list) or not is_list or any("\0" in item for item in value):
+            self.problem(key, 'must be a list of texts such as ["mail", "-s", "pgrepl"]')
+            return default
+        return tuple(value)
+
     def flat_texts(self, key: str) -> dict[str, str]:
         """Take a table of settings; ``a.b = 1`` and ``"a.b" = "1"`` mean the same."""
         value = self._take(key)

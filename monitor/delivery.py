@@ -1,0 +1,107 @@
+"""Tells somebody of an alert: by a command of the user's, or by a request to a webhook."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import urllib.request
+from contextlib import suppress
+from typing import Any
+from urllib.error import URLError
+
+from pgrepl import __version__
+from pgrepl.config.alerts import AlertsConfig
+from pgrepl.terminal import json_text, printable
+
+__all__ = ["DeliveryFailed", "deliver"]
+
+#: Longer than this nobody is waited for.
+PATIENCE_S = 10.0
+
+#: Of what a command says when it fails, so many characters are logged.
+_SHOWN = 200
+
+
+class DeliveryFailed(Exception):  # noqa: N818  names what happened
+    """Nobody could be told; the text says why, and holds no secret."""
+
+
+def deliver(config: AlertsConfig, document: dict[str, Any], patience_s: float = PATIENCE_S) -> None:
+    """Tell of an alert, in each way that is configured.
+
+    Raises
+    ------
+    DeliveryFailed
+        when one of them failed; all were tried.
+
+    """
+    failures = []
+    for is_wanted, tell in ((config.command, _run), (config.webhook, _post)):
+        if is_wanted:
+            try:
+                tell(config, document, patience_s)
+            except DeliveryFailed as exc:
+                failures.append(str(exc))
+    if failures:
+        raise DeliveryFailed("; ".join(failures))
+
+
+def _run(config: AlertsConfig, document: dict[str, Any], patience_s: float) -> None:
+    """Run the command, without a shell: the alert is its standard input, and in its environment."""
+    facts = {
+        f"PGREPL_ALERT_{name.upper()}": str(document[name]).replace("\0", "")
+        for name in ("state", "kind", "source", "subject", "message")
+    }
+    program = config.command[0]
+    try:
+        process = subprocess.Popen(
+            list(config.command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **facts},
+            # What it started ends with it.
+            start_new_session=True,
+        )
+    except OSError as exc:
+        raise DeliveryFailed(f"cannot run {program}: {(exc.strerror or '').lower()}") from exc
+    with process:
+        try:
+            _, said = process.communicate(f"{json_text(document)}\n".encode(), timeout=patience_s)
+        except subprocess.TimeoutExpired as exc:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise DeliveryFailed(
+                f"{program} did not end within {patience_s:g} s and was killed"
+            ) from exc
+    if process.returncode:
+        shown = printable(said.decode(errors="replace").strip()[:_SHOWN])
+        raise DeliveryFailed(f"{program} exited with {process.returncode}: {shown or 'no word'}")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """What is meant for one address goes to no other."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
+def _post(config: AlertsConfig, document: dict[str, Any], patience_s: float) -> None:
+    """Post the alert as JSON; the address may be a secret and is in no text."""
+    request = urllib.request.Request(  # noqa: S310  http or https, by the configuration
+        config.webhook,
+        json_text(document).encode(),
+        {"Content-Type": "application/json", "User-Agent": f"pgrepl/{__version__}"},
+        method="POST",
+    )
+    try:
+        with _OPENER.open(request, timeout=patience_s):
+            pass
+    except (URLError, OSError, ValueError) as exc:
+        code = getattr(exc, "code", None)
+        reason = f"answered {code}" if code else f"failed: {type(exc).__name__}"
+        raise DeliveryFailed(f"the webhook {reason}") from exc
