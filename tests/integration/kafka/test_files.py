@@ -9,6 +9,7 @@ import pytest
 from pgrepl.errors import SourceError
 from tests.integration.kafka.test_upsert import put
 from tests.support.kafka import Stream
+from tests.support.program import run_pgrepl
 
 
 def write(path, records, mode="a"):
@@ -41,3 +42,15 @@ def test_files_are_read_as_they_grow_and_refused_when_they_changed(target, tmp_p
     people.write_text("")
     with pytest.raises(SourceError, match="is shorter than"):
         stream.receive()
+
+
+def test_what_needs_a_database_says_so(target, tmp_path):
+    stream = Stream(target, tmp_path, kind="files", path=str(tmp_path))
+    for arguments in (
+        ("receive", "feed", "--until-lsn", "0/1"),
+        ("verify", "feed"),
+        ("basebackup", "feed"),
+    ):
+        done = run_pgrepl(*arguments, "--config", stream.path)
+        assert done.returncode == 2, done.stderr
+        assert 'source "feed"' in done.stderr
