@@ -72,6 +72,8 @@ def receive(
     if is_plugin_change:
         _change_plugin(config, source)
         return
+    if until_lsn is not None and not config.source(source).is_database:
+        raise UsageError(f'--until-lsn: source "{source}" has offsets, no LSNs', hint="Use --once.")
     receiver = Receiver(config, config.source(source), notifier=Notifier(os.environ))
     _stop_on_signals(receiver)
     until = _parse_lsn(until_lsn)

@@ -17,6 +17,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.resync.chunked import cancel_chunks
 from pgrepl.resync.join import hidden_name
 from pgrepl.resync.release import apply_waiting
 from pgrepl.resync.shadow import drop_shadow
@@ -74,6 +75,11 @@ def cancel_tables(
                             hint="It is asked to, and will; it is put back by the same command.",
                         )
                     pause(_POLL_S)
+                found = find_resync(target, row.source_id, resync.key)
+                if found is not None and found.way == "chunked" and found.state != "requested":
+                    cancel_chunks(target, endpoint, found, wait_s, pause)
+                    outcomes[resync.key] = "cancelled"
+                    continue
                 outcomes[resync.key] = _put_back(config, source, target, resync.key, row.source_id)
     return outcomes
 

@@ -96,7 +96,9 @@ class TableCopies:
             config,
             options,
             _Watcher(pause),
-            lambda copied: self._apply(source, [(t.schema_name, t.table_name) for t in copied]),
+            lambda copied: self.apply_waiting(
+                source, [(t.schema_name, t.table_name) for t in copied]
+            ),
         )
         return {item.key: unreadable_error(config.endpoint, [item]) for item in report.unreadable}
 
@@ -108,7 +110,8 @@ class TableCopies:
                 take_lock(connection, resync_lock(source, table))
             apply_waiting(self.config, connection, source, tables)
 
-    def _apply(self, source: str, tables: Sequence[tuple[str, str]]) -> None:
+    def apply_waiting(self, source: str, tables: Sequence[tuple[str, str]]) -> None:
+        """Apply what waited for tables that this process has copied."""
         with closing(open_session(self.config.target.endpoint, _SETTINGS)) as connection:
             apply_waiting(self.config, connection, source, tables)
 

@@ -166,8 +166,8 @@ def _check_kind(source: SourceConfig, problems: Problems) -> None:
                 )
     if source.kind == "kafka" and stream.format == "avro" and not stream.registry:
         problems.add(f"sources.{source.name}.registry", 'is missing: format is "avro"')
-    if source.kind == "files":
-        problems.add(f"sources.{source.name}.kind", "files cannot be received yet")
+    if source.kind == "files" and stream.format != "json":
+        problems.add(f"sources.{source.name}.format", 'of files is "json": one record a line')
     if stream.transaction_topic and stream.envelope != "debezium":
         problems.add(f"sources.{source.name}.transaction_topic", 'is of envelope "debezium" only')
 

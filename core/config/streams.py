@@ -190,8 +190,8 @@ class StreamConfig:
     path: str = field(
         default="",
         metadata=keys.text(
-            'of `kind = "files"`: a folder of JSON lines, Avro or Parquet, one file or folder for'
-            " each table"
+            'of `kind = "files"`: a folder of JSON lines; a file, or a folder of files, is named'
+            " after its table"
         ),
     )
 

@@ -105,5 +105,7 @@ def table_of(topic: str) -> TableName:
     >>> table_of("srv.public.orders"), table_of("orders")
     (('public', 'orders'), ('public', 'orders'))
     """
+    # A file is named after its table, or the folder that it is in is.
+    topic = topic.partition("/")[0].removesuffix(".jsonl")
     schema, _, table = topic.rpartition(".")
     return schema.rpartition(".")[2] or _DEFAULT_SCHEMA, table

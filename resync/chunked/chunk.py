@@ -131,7 +131,7 @@ class ChunkMaker:
     def _live_copy(self) -> Iterator[tuple[LiveCopy, float]]:
         """Lock the table against replay, and make sure that it is what it was."""
         restart: int | None = None
-        with translated(self.endpoint, f"cannot copy {self.table}"), self.target.transaction():
+        with self._awaits_ddl(), self.target.transaction():
             self.target.execute("set local session_replication_role = replica")
             copy = find_live_copy(self.target, self.source_id, self.table.key)
             begin = time.monotonic()
@@ -154,6 +154,15 @@ class ChunkMaker:
         if restart is not None:
             raise RestartedError
         reach("resync.chunk_placed")
+
+    @contextmanager
+    def _awaits_ddl(self) -> Iterator[None]:
+        """Try again when DDL was applied to the copy in this very moment."""
+        with translated(self.endpoint, f"cannot copy {self.table}"):
+            try:
+                yield
+            except (errors.UndefinedColumn, errors.UndefinedTable) as exc:
+                raise DdlAwaitedError(f"DDL on {self.table}") from exc
 
     def _version(self) -> str | None:
         return read_versions(self.target, self.source_id, [self.table.key]).get(self.table.key)
@@ -274,6 +283,8 @@ class ChunkMaker:
         columns = read_columns(self.source_session, self.table.oid)
         there = read_columns(self.target, copy_oid)
         plain = {column.name for column in there if not column.is_generated}
-        is_same = {column.name for column in columns} & plain == set(self.table.columns)
+        names = set(self.table.columns)
+        # DDL may have been applied since the shape was read.
+        is_same = {column.name for column in columns} & plain == names <= shape.by_name.keys()
         if named != [(self.table.oid,)] or not is_same or not is_copy_of(columns, there):
             raise DdlAwaitedError(f"DDL on {self.table} that is not applied yet")

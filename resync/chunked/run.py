@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pgrepl.catalog.tables import SourceTable, read_plain_columns, read_tables
 from pgrepl.config.model import Config, SourceConfig
-from pgrepl.errors import PgreplError, TargetUnavailable, UsageError
+from pgrepl.errors import TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
@@ -21,26 +21,16 @@ from pgrepl.resync.chunked.chunk import (
     NotNowError,
     RestartedError,
 )
+from pgrepl.resync.chunked.ending import Ending
 from pgrepl.resync.chunked.keys import find_key, judge_key
 from pgrepl.resync.chunked.pacing import next_limit
 from pgrepl.resync.open_transactions import await_commits
 from pgrepl.resync.whole import CancelledError
-from pgrepl.store.resync_chunks import (
-    LiveCopy,
-    begin_live,
-    cancel_live,
-    count_left,
-    end_live,
-    find_live_copy,
-    pass_chunks,
-    restart_chunks,
-    set_chunk_key,
-)
-from pgrepl.store.resyncs import ResyncRow, remove_resync, start_resync
-from pgrepl.store.shard_progress import read_least_applied, take_positions
+from pgrepl.store.resync_chunks import begin_live, restart_chunks, set_chunk_key
+from pgrepl.store.resyncs import ResyncRow, start_resync
+from pgrepl.store.shard_progress import take_positions
 from pgrepl.store.sources import SourceRow, read_target_schemas
 from pgrepl.store.tables import find_copy
-from pgrepl.store.target_tables import read_versions
 
 __all__ = ["ChunkedResync", "find_obstacle", "run_chunked"]
 
@@ -119,6 +109,7 @@ class _Run:
         self._source_id = work.row.source_id
         self._resync_id = work.resync.resync_id
         self._about = {"source": work.source.name, "table": str(work.table)}
+        self._ending = Ending(work.target, self._endpoint, work.resync)
         self._limit = _FIRST_LIMIT
         #: What is waited for, and since when.
         self._waits: tuple[str, float] | None = None
@@ -188,29 +179,23 @@ class _Run:
     def _step(self, maker: ChunkMaker) -> bool:
         """Place what is next, or wait for replay; say whether all is done."""
         with self._on_target("cannot go on"):
-            copy = self._find_copy()
-            _, key_count = count_left(self._work.target, self._resync_id)
-        if key_count and not copy.is_cancelled:
+            copy = self._ending.find_copy()
+        if copy.is_cancelled:
+            raise CancelledError(f"the resync of {self._work.table} was cancelled")
+        _, key_count = self._ending.count_left()
+        if key_count:
             maker.place_keys()
-        if not (copy.is_copied or copy.is_cancelled):
+        if not copy.is_copied:
             # Also while keys are left: what stands in their way may have to be copied first.
             chunk = maker.place_range(self._limit)
             self._waits = None
             self._limit = next_limit(self._limit, chunk.row_count, chunk.seconds)
             self._slow_down(chunk)
             return False
-        if self._is_passed(copy) and self._end():
+        if self._ending.count_left() == (0, 0) and self._ending.end():
             return True
         self._wait_for("replay to pass the last chunk")
         return False
-
-    def _find_copy(self) -> LiveCopy:
-        copy = find_live_copy(self._work.target, self._source_id, self._work.table.key)
-        if copy is None:
-            raise PgreplError(
-                f"the resync of {self._work.table} has ended: the table was dropped or renamed"
-            )
-        return copy
 
     def _slow_down(self, chunk: Chunk) -> None:
         """Keep to the rate asked for."""
@@ -232,35 +217,6 @@ class _Run:
                 hint="Run the same command again, which goes on there; replay has to run.",
             )
         self._work.pause(_POLL_S)
-
-    def _is_passed(self, copy: LiveCopy) -> bool:
-        """Whether replay has passed all chunks, and no key is to be read again that will be."""
-        target = self._work.target
-        with self._on_target("cannot end"):
-            applied = read_least_applied(target, self._source_id)
-            if applied is not None:
-                pass_chunks(target, self._resync_id, applied)
-            chunk_count, key_count = count_left(target, self._resync_id)
-            return not chunk_count and (copy.is_cancelled or not key_count)
-
-    def _end(self) -> bool:
-        """Let replay apply changes as they come again; not if it has just found more to do."""
-        target, resync_id = self._work.target, self._resync_id
-        with self._on_target("cannot end"), target.transaction():
-            take_positions(target, self._source_id)
-            copy = self._find_copy()
-            key = self._work.table.key
-            if copy.version != read_versions(target, self._source_id, [key]).get(key):
-                restart_chunks(target, resync_id)
-                return False
-            if not self._is_passed(copy) or not (copy.is_copied or copy.is_cancelled):
-                return False
-            (cancel_live if copy.is_cancelled else end_live)(target, resync_id)
-            remove_resync(target, resync_id)
-            reach("resync.before_chunks_end")
-        if copy.is_cancelled:
-            raise CancelledError(f"the resync of {self._work.table} was cancelled")
-        return True
 
     def _on_target(self, doing: str) -> AbstractContextManager[None]:
         return translated(self._endpoint, f"{doing} the resync of {self._work.table}")

@@ -12,6 +12,8 @@ from pyspark.find_spark_home import _find_spark_home
 
 from pgrepl.spark.class_archive import find_archive
 
+#: Less than what a test may take.
+_PATIENCE_S = 100
 _MAKE = "from pgrepl.spark.archive_maker import main; main()"
 
 
@@ -24,7 +26,11 @@ def start_java_quickly(folder: Path) -> None:
         if not list(folder.glob("pgrepl/*.jsa")):
             with subprocess.Popen([sys.executable, "-c", _MAKE], stdin=subprocess.PIPE) as maker:
                 # The end of its input would end it.
-                maker.wait()
+                try:
+                    maker.wait(_PATIENCE_S)
+                except subprocess.TimeoutExpired:
+                    # A busy machine; it only saves time.
+                    maker.kill()
 
 
 def quick_options() -> str:

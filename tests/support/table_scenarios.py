@@ -289,6 +289,34 @@ TABLE_SCENARIOS = {
             ),
         ],
     ),
+    # Names that SQL, JSON, format strings, COPY, shells and terminals each take for something.
+    "hostile_names": Scenario(
+        r"""create table "a""b'c; drop table t; --" ("i""d" int primary key, "n'ote\" text, j json);
+        create table "%s %(x)s {0} $1 :v" ("%%" int primary key, "new
+line" text, "tab	" text);
+        create table U&"\001B[31m\005C" (U&"\0007" int primary key, "select" text);
+        create table "éééééééééééééééééééééééééééééé" (
+            "🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘" int primary key, "İ ß" text);
+        create table "Table" (id int primary key, "ID" text, " " text, "." text, "," text);
+        create table "table" ("value" text, "name" text, "columns" text, "identity" text);
+        alter table "table" replica identity full;
+        insert into "table" values ('a', 'b', 'c', 'd')""",
+        [
+            r"""insert into "a""b'c; drop table t; --" values
+                (1, 'x', '{"a":"\u0000"}'), (2, '%s \', '"\u0000\\u0000"'), (3, null, null);
+            insert into "%s %(x)s {0} $1 :v" values (1, 'a', 'b'), (2, '%(x)s', '{0}');
+            insert into U&"\001B[31m\005C" values (1, E'\x1b[31m\x07'), (2, E'\u009b');
+            insert into "éééééééééééééééééééééééééééééé" values (1, 'İ ß'), (2, 'x');
+            insert into "Table" values (1, 'a', 'b', 'c', 'd'), (2, '', '', '', '')""",
+            r"""update "a""b'c; drop table t; --" set "n'ote\" = "n'ote\" || '"' where "i""d" < 3;
+            update "%s %(x)s {0} $1 :v" set "%%" = "%%" + 10;
+            update U&"\001B[31m\005C" set "select" = null where U&"\0007" = 1;
+            delete from "éééééééééééééééééééééééééééééé"
+             where "🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘🐘" = 2;
+            update "Table" set "ID" = 'x', "." = '.', "," = ',' where id = 1;
+            update "table" set "name" = '"name":', "identity" = '[]'""",
+        ],
+    ),
     "rolled_back": Scenario(
         "create table t (id int primary key, n int); insert into t values (1, 1)",
         [

@@ -9,9 +9,11 @@ from collections.abc import Callable
 import pytest
 
 from pgrepl.config.dsn import Side
+from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import install
 from pgrepl.errors import TargetUnavailable
 from pgrepl.postgres.connect import connect
+from pgrepl.resync.cancel import cancel_tables
 from pgrepl.resync.chunked.keys import find_key
 from pgrepl.resync.whole import CancelledError
 from tests.support.database import Database
@@ -157,8 +159,13 @@ def test_cancelled_it_leaves_a_table_that_is_fed(live):
         live.target.execute("update replication.resync set is_cancelled = true")
 
     live.target.execute("update replication.source_table set resync_reason = 'lost'")
-    with live.streaming(), pytest.raises(CancelledError):
-        live.resync("t", pause=at_pause(2, act))
+    with live.streaming():
+        with pytest.raises(CancelledError):
+            live.resync("t", pause=at_pause(2, act))
+        config = live.config
+        outcomes = cancel_tables(config, config.source("shop"), TableSelection.of(["app.t"]), 60)
+    assert outcomes == {("app", "t"): "cancelled"}
+    assert live.target.value("select count(*) from replication.resync_chunk") == 0
     assert live.target.value("select resync_reason from replication.source_table") == "lost"
     assert live.target.value("select count(*) from replication.resync") == 0
     live.source.execute("update app.t set a = 77 where id = 1")

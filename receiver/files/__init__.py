@@ -1,0 +1,1 @@
+"""Files of records in a folder that grows, received line by line."""

@@ -1,0 +1,117 @@
+"""Let replay apply changes of a table as they come again, when all of it is copied or no more is.
+
+As long as a chunk contains changes that are still to come, that would be too early.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.naming import shown_name
+from pgrepl.errors import PgreplError, TargetUnavailable
+from pgrepl.failpoint import reach
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.resync_chunks import (
+    LiveCopy,
+    cancel_live,
+    count_left,
+    end_live,
+    find_live_copy,
+    pass_chunks,
+    remove_xids,
+    restart_chunks,
+)
+from pgrepl.store.resyncs import ResyncRow, remove_resync
+from pgrepl.store.shard_progress import read_least_applied, take_positions
+from pgrepl.store.target_tables import read_versions
+
+__all__ = ["Ending", "cancel_chunks"]
+
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of one resync."""
+
+    target: Connection
+    endpoint: Endpoint
+    resync: ResyncRow
+
+    def find_copy(self) -> LiveCopy:
+        """Return how far it is, its row locked."""
+        copy = find_live_copy(self.target, self.resync.source_id, self.resync.key)
+        if copy is None:
+            raise PgreplError(
+                f"the resync of {shown_name(*self.resync.key)} has ended:"
+                " the table was dropped or renamed"
+            )
+        return copy
+
+    def count_left(self) -> tuple[int, int]:
+        """Return how many chunks replay has still to pass, and how many keys are to be read."""
+        with translated(self.endpoint, "cannot follow replay"):
+            applied = read_least_applied(self.target, self.resync.source_id)
+            if applied is not None:
+                pass_chunks(self.target, self.resync.resync_id, applied)
+            return count_left(self.target, self.resync.resync_id)
+
+    def end(self) -> bool:
+        """End it, if nothing is left to do after all."""
+        source_id, key = self.resync.source_id, self.resync.key
+        with translated(self.endpoint, "cannot end a resync"), self.target.transaction():
+            take_positions(self.target, source_id)
+            copy = self.find_copy()
+            if copy.version != read_versions(self.target, source_id, [key]).get(key):
+                restart_chunks(self.target, self.resync.resync_id)
+                return False
+            if not copy.is_copied or self.count_left() != (0, 0):
+                return False
+            end_live(self.target, self.resync.resync_id)
+            remove_resync(self.target, self.resync.resync_id)
+            reach("resync.before_chunks_end")
+        return True
+
+    def cancel(self) -> bool:
+        """End it as it is, if replay has passed all chunks."""
+        with translated(self.endpoint, "cannot cancel a resync"), self.target.transaction():
+            take_positions(self.target, self.resync.source_id)
+            self.find_copy()
+            if self.count_left()[0]:
+                return False
+            cancel_live(self.target, self.resync.resync_id)
+            # Where foreign keys do not cascade.
+            restart_chunks(self.target, self.resync.resync_id)
+            remove_xids(self.target, self.resync.resync_id)
+            remove_resync(self.target, self.resync.resync_id)
+        return True
+
+
+def cancel_chunks(
+    target: Connection,
+    endpoint: Endpoint,
+    resync: ResyncRow,
+    wait_s: float,
+    pause: Callable[[float], None],
+) -> None:
+    """End the resync of a table that nobody copies any more; ranges that are copied stay.
+
+    Raises
+    ------
+    TargetUnavailable
+        when replay does not pass its last chunk.
+
+    """
+    ending = Ending(target, endpoint, resync)
+    deadline = time.monotonic() + wait_s
+    while not ending.cancel():
+        if time.monotonic() > deadline:
+            raise TargetUnavailable(
+                f"{endpoint}: replay does not pass the last chunk of {shown_name(*resync.key)}",
+                hint="Start pgrepl receive and pgrepl replay, and run the same command again.",
+            )
+        pause(_POLL_S)
