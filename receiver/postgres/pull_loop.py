@@ -19,7 +19,9 @@ from psycopg import errors, pq
 from pgrepl.errors import SourceUnavailable, TargetUnavailable
 from pgrepl.failpoint import reach
 from pgrepl.lsn import as_lsn
-from pgrepl.receiver.postgres.assembler import Assembler
+from pgrepl.native import Connected, Native, native
+from pgrepl.native.libpq import connected
+from pgrepl.receiver.postgres.assembler import FRAME_BYTES, Assembler
 from pgrepl.receiver.postgres.backlog import Chunk, Standing
 from pgrepl.receiver.postgres.position_report import PositionReport
 from pgrepl.receiver.postgres.protocol import (
@@ -39,7 +41,6 @@ logger = logging.getLogger(__name__)
 
 #: So much is read between two looks at the clock, counting for each row what it costs to keep.
 _READ_BYTES = 1024 * 1024
-_ROW_BYTES = 200
 
 _ASYNCHRONOUSLY = repeat(1)
 
@@ -73,6 +74,8 @@ class PullLoop:
         self._notifier = surroundings.notifier
         self._silence_s = (timeout_s or SOURCE_TIMEOUT_S) + surroundings.settings.silence_s
         self._report = PositionReport(assembler, writer, surroundings.settings.report_s)
+        #: Of the chunk in hand.
+        self._taken_bytes = 0
         self._poll = poll()
         self._poll.register(self._stream.pgconn.socket, POLLIN)
         self._poll.register(self._wakeup.descriptor, POLLIN)
@@ -174,17 +177,62 @@ class PullLoop:
 
     def _read(self, first: memoryview) -> tuple[int, int]:
         """Take the rows of a COPY, and return how many they were, and their size."""
-        pgconn = self._stream.pgconn
         self._writer.has_more_to_read = True
-        frames = [first[COPY_HEADER_BYTES:]]
-        rows = byte_count = 0
-        left_bytes = _READ_BYTES - len(first)
+        self._taken_bytes = len(first)
+        rows = self._take([first[COPY_HEADER_BYTES:]])
+        del first
+        connection = connected(self._stream.pgconn, self._stream.notices)
+        has_ended = False
+        if native is not None and connection is not None:
+            routed, has_ended = self._route_rows(native, connection)
+            rows += routed
+        if not has_ended:
+            rows += self._read_rows()
+        if not self._wakeup.is_stopping:
+            self._end_statement()
+        return rows, self._taken_bytes
+
+    def _route_rows(self, core: Native, connection: Connected) -> tuple[int, bool]:
+        """Read as ``_read_rows`` does, most of it in the compiled core.
+
+        Returns how many rows that were, and whether the COPY ended with them.
+        """
+        rows = 0
+        is_drained = False
+        while self._assembler.can_route and not self._wakeup.is_stopping:
+            routed = self._assembler.route(core, connection, _READ_BYTES, COPY_ROW_FRAMING)
+            rows += routed.message_count
+            self._report.count += routed.message_count
+            self._taken_bytes += routed.byte_count - routed.message_count * FRAME_BYTES
+            if routed.frame is not None:
+                self._take_notices()
+                rows += self._take([memoryview(routed.frame)])
+                self._taken_bytes += len(routed.frame)
+            elif routed.status < 0:
+                return rows, True
+            elif routed.status == 0 and not is_drained:
+                # More may be on its way: look once without waiting.
+                self._stream.pgconn.consume_input()
+                is_drained = True
+                continue
+            elif routed.status == 0:
+                self._await_source()
+            is_drained = False
+            self._tick()
+        return rows, self._wakeup.is_stopping
+
+    def _read_rows(self) -> int:
+        pgconn = self._stream.pgconn
+        frames: list[memoryview] = []
+        rows = 0
+        left_bytes = _READ_BYTES
         is_drained = False
         for size, frame in map(pgconn.get_copy_data, _ASYNCHRONOUSLY):
             if size > 0:
                 is_drained = False
                 frames.append(frame)
-                left_bytes -= size + _ROW_BYTES
+                self._taken_bytes += size
+                left_bytes -= size + FRAME_BYTES
                 if left_bytes > 0:
                     continue
             elif size == 0 and not is_drained:
@@ -192,7 +240,6 @@ class PullLoop:
                 pgconn.consume_input()
                 is_drained = True
                 continue
-            byte_count += _READ_BYTES - left_bytes
             left_bytes = _READ_BYTES
             rows += self._take(frames)
             if size < 0 or self._wakeup.is_stopping:
@@ -200,10 +247,8 @@ class PullLoop:
             self._tick()
             if size == 0:
                 self._await_source()
-        del frame, first
-        if not self._wakeup.is_stopping:
-            self._end_statement()
-        return rows, byte_count - rows * _ROW_BYTES
+        del frame
+        return rows
 
     def _take(self, frames: list[memoryview]) -> int:
         """Take rows out of a list, and return how many they were."""

@@ -112,7 +112,10 @@ def _read_begin(message: bytes) -> tuple[int, int, int]:
 def read_begin(message: bytes) -> Begin:
     """Read a begin message."""
     xid, at, commit_lsn = _read_begin(message)
-    commit_at = _EPOCH + timedelta(microseconds=at)
+    try:
+        commit_at = _EPOCH + timedelta(microseconds=at)
+    except OverflowError as exc:
+        raise unreadable("a transaction's begin cannot be read") from exc
     return Begin(xid, commit_at.isoformat(" ").removesuffix(":00"), commit_lsn)
 
 

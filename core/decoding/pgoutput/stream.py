@@ -11,7 +11,7 @@ from pgrepl.decoding.pgoutput.grammar import (
     OID,
     TRUNCATE,
     oid_of,
-    read_begin,
+    read_position,
     read_relation,
     read_truncate,
     single_truncate,
@@ -153,7 +153,7 @@ class PgoutputStream:
         if not self.is_begin(begin):
             raise SpoolError("the source sent a begin message that cannot be read")
         at = int.from_bytes(begin[9:17], signed=True)
-        return Transaction(Lsn(read_begin(begin).commit_lsn), None, at)
+        return Transaction(Lsn(read_position(begin)[1]), None, at)
 
     def is_end_of(self, begin: bytes, commit: bytes) -> bool:
         """Compare position and time, which both messages carry."""

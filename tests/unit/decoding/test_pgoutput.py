@@ -258,6 +258,13 @@ def test_rows_are_read_by_the_description_that_each_came_with():
     ]
 
 
+def test_begin_whose_time_no_calendar_has_is_refused_by_replay_and_passes_receive():
+    message = begin(0x100, at=(1 << 63) - 1)
+    with pytest.raises(SpoolError, match="begin"):
+        PGOUTPUT.read_begin(message)
+    assert PgoutputStream().transaction(message).commit_lsn == 0x100
+
+
 def test_begin_says_who_committed_when_and_where():
     read = PGOUTPUT.read_begin(begin(0x1_0000_0010, at=1_500_000, xid=9))
     assert read == (9, "2000-01-01 00:00:01.500000+00", 0x1_0000_0010)
