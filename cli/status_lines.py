@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -48,7 +49,7 @@ def block(source: SourceStatus, history: str | None = None) -> list[Line]:
     if source.positions is not None:
         lines += _positions(source.positions, source)
     if source.source is not None:
-        lines += _slot(source.source)
+        lines += _slot(source.source, source.seconds_to_loss)
     if source.target is not None:
         lines += _target(source.target)
     for problem in source.problems:
@@ -97,7 +98,7 @@ def _positions(positions: Positions, status: SourceStatus) -> Iterator[Line]:
         yield Line(label, text, "" if step.lag_bytes == 0 else "yellow")
 
 
-def _slot(source: SourceFacts) -> Iterator[Line]:
+def _slot(source: SourceFacts, to_loss_s: float | None) -> Iterator[Line]:
     if source.plugin is None:
         return
     words = ["active" if source.is_active else "inactive", f"WAL {source.wal_status}"]
@@ -105,6 +106,10 @@ def _slot(source: SourceFacts) -> Iterator[Line]:
         words.append(f"{print_bytes(source.held_bytes)} of WAL held")
     if source.safe_bytes is not None:
         words.append(f"{print_bytes(max(source.safe_bytes, 0))} more until it is lost")
+        if to_loss_s is not None and to_loss_s < math.inf:
+            words.append(f"{print_duration(to_loss_s)} without a receiver at this rate of WAL")
+    if source.keep_bytes is not None:
+        words.append(f"max_slot_wal_keep_size {print_bytes(source.keep_bytes)}")
     if source.confirmed_lsn is not None:
         words.append(f"confirmed {source.confirmed_lsn}")
     is_well = source.wal_status in ("reserved", "extended")

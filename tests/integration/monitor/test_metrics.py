@@ -114,6 +114,8 @@ def test_slot_with_a_limit_has_a_time_to_its_loss(stream_alone):
     assert rate > 0
     assert safe > 0
     assert answer.value("pgrepl_slot_loss_seconds", source="shop") == pytest.approx(safe / rate)
+    shown = run_pgrepl("status", "--config", streaming.config).stdout
+    assert "without a receiver at this rate of WAL, max_slot_wal_keep_size 64 MB" in shown
 
 
 def test_scrape_does_not_wait_for_a_source_that_says_nothing(streaming):
