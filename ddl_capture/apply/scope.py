@@ -68,6 +68,8 @@ class Scope:
             return None if is_any else "none of its tables is replicated"
         if kind == "IndexStmt":
             return "it is no index of a table"
+        if kind == "CreateStatsStmt":
+            return "it is of no table"
         # Of privileges the source tells nothing.
         schemas = {item.schema or item.name for item in self.event.objects} - {None}
         is_elsewhere = schemas and schemas.isdisjoint(self.target.names.schemas)

@@ -312,6 +312,7 @@ def test_owners_tablespaces_and_materialized_views_are_left_out_with_a_reason(fo
         table("app.a"),
         "create materialized view app.m as select * from app.a",
         "refresh materialized view app.m",
+        "create statistics app.s on id, note from app.m",
         "alter table app.a owner to current_user",
         "create rule r as on insert to app.a do also select 1",
         "create operator app.=== (leftarg = int, rightarg = int, function = int4eq)",
@@ -325,6 +326,7 @@ def test_owners_tablespaces_and_materialized_views_are_left_out_with_a_reason(fo
     assert [reason for _, reason in left] == [True] * len(left)
     assert {tag for tag, _ in left} == {
         "CREATE MATERIALIZED VIEW",
+        "CREATE STATISTICS",
         "ALTER TABLE",
         "CREATE RULE",
         "CREATE OPERATOR",
