@@ -164,7 +164,8 @@ def _print(report: ResyncReport, applied: dict[tuple[str, str], int], *, is_json
                 "table": shown_name(*key),
                 "rows": table.row_count,
                 "bytes": table.byte_count,
-                "changes": applied[key],
+                # Of a table that was copied in chunks none waited.
+                "changes": applied.get(key, 0),
             }
             for key, table in zip(keys, report.tables, strict=True)
         ]
@@ -180,7 +181,7 @@ def _print(report: ResyncReport, applied: dict[tuple[str, str], int], *, is_json
     for key, table in zip(keys, report.tables, strict=True):
         print_line(
             f"copied: {shown_name(*key)}: {table.row_count:,} rows,"
-            f" then {applied[key]:,} changes that waited"
+            f" then {applied.get(key, 0):,} changes that waited"
         )
     if not report.tables and not report.gone and not report.unreadable:
         print_line("no table needs a resync")

@@ -90,14 +90,14 @@ def resync_tables(
                 hint="Write schema.table as on the source; * stands for any characters.",
             )
         run = _Run(sides, choosing, watcher)
-        copied = run.copy(tables) if tables else ()
+        copied, live = run.copy(tables) if tables else ((), ())
         if copied:
             watcher.begin("changes that waited")
             go_on(copied)
             run.finish()
     return ResyncReport(
         source=source.name,
-        tables=copied,
+        tables=[*copied, *live],
         gone=gone,
         unreadable=choosing.unreadable,
         seconds=time.monotonic() - begin,
@@ -121,8 +121,10 @@ class _Run:
         self._choosing = choosing
         self._whole = WholeResync(sides, choosing, watcher)
 
-    def copy(self, tables: Sequence[SourceTable]) -> Sequence[TableProgress]:
-        """Copy the tables, each in its way; return those for which changes may wait."""
+    def copy(
+        self, tables: Sequence[SourceTable]
+    ) -> tuple[Sequence[TableProgress], Sequence[TableProgress]]:
+        """Copy the tables, each in its way; those for which changes may wait, and the others."""
         endpoint = self._sides.endpoint
         for table in tables:
             take_lock(self._target, resync_lock(self._sides.source.name, table.key))
@@ -140,10 +142,14 @@ class _Run:
         except PgreplError as exc:
             self._note(rows.values(), exc)
             raise
-        keys = {whole.table.key for whole in wholes}
+        ways = {key: row.way for key, row in rows.items()}
+        copied: dict[str, list[TableProgress]] = {"whole": [], "chunked": []}
         with translated(endpoint, "cannot read what was copied"):
-            progress = read_progress(self._target, self._sides.source_id)
-        return [table for table in progress if (table.schema_name, table.table_name) in keys]
+            for progress in read_progress(self._target, self._sides.source_id):
+                key = progress.schema_name, progress.table_name
+                if key in ways:
+                    copied[ways[key]].append(progress)
+        return copied["whole"], copied["chunked"]
 
     def finish(self) -> None:
         """Do what has to wait until the tables are caught up."""

@@ -15,7 +15,10 @@ from pgrepl.errors import TargetUnavailable
 from pgrepl.postgres.connect import connect
 from pgrepl.resync.cancel import cancel_tables
 from pgrepl.resync.chunked.keys import find_key
+from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.run import resync_tables
 from pgrepl.resync.whole import CancelledError
+from tests.support.copying import Recorder
 from tests.support.database import Database
 from tests.support.live import Live
 
@@ -179,6 +182,15 @@ def test_without_replay_it_says_so_and_goes_on_later(live):
     assert live.target.value("select state from replication.resync") == "copied"
     with live.streaming():
         live.resync("t")
+    assert live.differences("t") == set()
+
+
+def test_command_copies_in_chunks_when_told_to(live):
+    config = live.config
+    options = ResyncOptions(tables=TableSelection.of(["app.t"]), way="chunked")
+    with live.streaming():
+        report = resync_tables(config, config.source("shop"), options, Recorder())
+    assert [(table.table_name, table.row_count) for table in report.tables] == [("t", ROWS)]
     assert live.differences("t") == set()
 
 
