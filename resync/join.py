@@ -35,7 +35,13 @@ from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import reason, translated
 from pgrepl.publications.make import make_publications
 from pgrepl.resync.sides import Sides
-from pgrepl.store.copy_work import LeftOutRow, Phase, add_left_out, read_left_out
+from pgrepl.store.copy_work import (
+    LeftOutRow,
+    Phase,
+    add_left_out,
+    read_left_out,
+    remove_left_out,
+)
 from pgrepl.store.skipped_code import record_skipped
 from pgrepl.store.sources import (
     add_target_schema,
@@ -244,11 +250,14 @@ class Join:
                     *(target, sides.source_id, [table.key]), lsn=start.lsn, snapshot=start.snapshot
                 )
                 set_ready(target, sides.source_id, table.key)
+        # Whoever is killed before they are made leaves word of them.
+        add_left_out(target, sides.source_id, [item for item, _ in self._late_keys()])
 
     def tie(self) -> None:
         """Set sequences and make foreign keys, when what waited is applied.
 
-        A foreign key that cannot be made is named, with the statement for it.
+        A foreign key that cannot be made stays named, with the statement for it. Killed here, so
+        do those that are not made yet; replay brings sequences up by itself.
         """
         sides = self._sides
         copy_sequences(
@@ -258,21 +267,31 @@ class Join:
             sides.endpoint,
             self._preparation.schemas,
         )
-        for step in [s for phase in _LATE_PHASES for s in self._plan.steps if s.phase == phase]:
+        for item, sql in self._late_keys():
             try:
                 with sides.target.transaction():
                     sides.target.execute(_LOCK_TIMEOUT)
-                    sides.target.execute(step.sql.encode())
+                    sides.target.execute(sql.encode())
+                    remove_left_out(sides.target, sides.source_id, item)
             except psycopg.Error as exc:
                 if sides.target.closed:
                     raise
-                name = shown_name(step.schema, step.table)
-                logger.warning("a foreign key of %s is left to you: %s", name, reason(exc))
-                add_left_out(
-                    sides.target,
-                    sides.source_id,
-                    [LeftOutRow("foreign key", name, f"{reason(exc)}; run: {step.sql}")],
-                )
+                logger.warning("a foreign key of %s is left to you: %s", item.name, reason(exc))
+
+    def _late_keys(self) -> list[tuple[LeftOutRow, str]]:
+        """Return the steps of foreign keys in order, each with how it is named until it is done."""
+        steps = [s for phase in _LATE_PHASES for s in self._plan.steps if s.phase == phase]
+        return [
+            (
+                LeftOutRow(
+                    "foreign key",
+                    shown_name(step.schema, step.table),
+                    f"not made yet for a table that joined; run: {step.sql}",
+                ),
+                step.sql,
+            )
+            for step in steps
+        ]
 
 
 def _of(recorded: Mapping[str, str], preparation: Preparation) -> dict[str, str]:

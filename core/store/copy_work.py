@@ -34,6 +34,7 @@ __all__ = [
     "read_progress",
     "read_steps",
     "remove_begun_parts",
+    "remove_left_out",
     "remove_parts",
     "remove_plan",
     "take_part",
@@ -158,6 +159,15 @@ def read_left_out(connection: Connection, source_id: int) -> Sequence[LeftOutRow
             "select kind, name, reason from replication.left_out where source_id = %s",
             (source_id,),
         ).fetchall()
+
+
+def remove_left_out(connection: Connection, source_id: int, item: LeftOutRow) -> None:
+    """Forget what the copy has by now."""
+    connection.execute(
+        "delete from replication.left_out"
+        " where source_id = %s and kind = %s and name = %s and reason = %s",
+        (source_id, *item),
+    )
 
 
 def add_parts(
