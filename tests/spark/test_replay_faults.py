@@ -71,7 +71,7 @@ def test_replica_identity_that_changes_without_capture_harms_no_other(source, ta
 
 
 def test_exception_of_any_class_is_that_tables(backlog, monkeypatch):
-    def fold(*_arguments):
+    def fold(*_arguments, **_options):
         raise KeyError("s3cret")
 
     monkeypatch.setattr("pgrepl.replayer.shard.fold._fold_keyed", fold)

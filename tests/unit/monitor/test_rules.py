@@ -83,12 +83,13 @@ def test_unknown_metric_would_be_noticed():
     assert used('rate(pgrepl_nothing{a="b", c=~"d"}[5m])') == [("pgrepl_nothing", {"a", "c"})]
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="needs Debian's package prometheus")
-def test_promtool_accepts_the_rules():
-    done = subprocess.run(
-        ["promtool", "check", "rules", FOLDER / "pgrepl.rules.yml"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+if shutil.which("promtool"):  # Debian's package prometheus, which no newcomer needs
+
+    def test_promtool_accepts_the_rules():
+        done = subprocess.run(
+            ["promtool", "check", "rules", FOLDER / "pgrepl.rules.yml"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
