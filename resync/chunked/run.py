@@ -23,7 +23,7 @@ from pgrepl.resync.chunked.chunk import (
 )
 from pgrepl.resync.chunked.ending import Ending
 from pgrepl.resync.chunked.keys import find_key, judge_key
-from pgrepl.resync.chunked.pacing import next_limit
+from pgrepl.resync.chunked.pacing import FIRST_LIMIT, next_limit
 from pgrepl.resync.open_transactions import await_commits
 from pgrepl.resync.whole import CancelledError
 from pgrepl.store.resync_chunks import begin_live, restart_chunks, set_chunk_key
@@ -37,7 +37,6 @@ __all__ = ["ChunkedResync", "find_obstacle", "run_chunked"]
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.2
-_FIRST_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +109,7 @@ class _Run:
         self._resync_id = work.resync.resync_id
         self._about = {"source": work.source.name, "table": str(work.table)}
         self._ending = Ending(work.target, self._endpoint, work.resync)
-        self._limit = _FIRST_LIMIT
+        self._limit = FIRST_LIMIT
         #: What is waited for, and since when.
         self._waits: tuple[str, float] | None = None
 

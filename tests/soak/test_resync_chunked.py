@@ -28,7 +28,7 @@ def target(migrated_target: Database) -> Database:
 def test_copy_and_stream_together_are_the_source(source, target, tmp_path, monkeypatch, seed):
     dice = random.Random(seed)
     rows = dice.choice((5, 15, 60))
-    monkeypatch.setattr("pgrepl.resync.chunked.run._FIRST_LIMIT", rows)
+    monkeypatch.setattr("pgrepl.resync.chunked.run.FIRST_LIMIT", rows)
     monkeypatch.setattr("pgrepl.resync.chunked.run.next_limit", lambda *_: rows)
     plugin = ("wal2json", "pgoutput")[seed % 2]
     live = Live(source, target, tmp_path, plugin, dice.choice(("shard", "batch"))).begin(TABLE)

@@ -20,7 +20,7 @@ def target(migrated_target: Database) -> Database:
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
-    monkeypatch.setattr("pgrepl.resync.chunked.run._FIRST_LIMIT", 25)
+    monkeypatch.setattr("pgrepl.resync.chunked.run.FIRST_LIMIT", 25)
     monkeypatch.setattr("pgrepl.resync.chunked.run.next_limit", lambda *_: 25)
 
 

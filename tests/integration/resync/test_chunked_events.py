@@ -34,7 +34,7 @@ def target(migrated_target: Database) -> Database:
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
-    monkeypatch.setattr("pgrepl.resync.chunked.run._FIRST_LIMIT", CHUNK)
+    monkeypatch.setattr("pgrepl.resync.chunked.run.FIRST_LIMIT", CHUNK)
     monkeypatch.setattr("pgrepl.resync.chunked.run.next_limit", lambda *_: CHUNK)
 
 
