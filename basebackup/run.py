@@ -56,7 +56,8 @@ from pgrepl.store.sources import (
     set_streaming,
     write_options,
 )
-from pgrepl.store.tables import Unsent, read_source_tables, record_unsent
+from pgrepl.store.tables import read_source_tables
+from pgrepl.store.unsent import Unsent, record_unsent
 
 __all__ = ["copy_source"]
 

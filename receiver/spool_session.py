@@ -49,7 +49,7 @@ from pgrepl.store.streams import (
     read_partitions,
     record_position,
 )
-from pgrepl.store.tables import add_lost_table, read_marked
+from pgrepl.store.table_marks import add_lost_table, read_marked
 from pgrepl.terminal import command
 
 __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]

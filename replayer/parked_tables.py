@@ -24,7 +24,7 @@ from pgrepl.store.parked import (
     remove_message,
     stream_payloads,
 )
-from pgrepl.store.tables import mark_resync
+from pgrepl.store.table_marks import mark_resync
 
 __all__ = [
     "ParkedChange",

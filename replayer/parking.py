@@ -14,7 +14,8 @@ from pgrepl.replayer.target_table import TableName
 from pgrepl.store.parked import ParkedMessage, add_message, park_failed
 from pgrepl.store.resync_queue import is_due
 from pgrepl.store.spool_rows import PartKey, read_part
-from pgrepl.store.tables import count_conflicts, mark_void
+from pgrepl.store.table_marks import mark_void
+from pgrepl.store.tables import count_conflicts
 
 __all__ = ["Place", "add_parts", "add_payload", "count_conflict", "park"]
 

@@ -10,13 +10,8 @@ from pgrepl.errors import TargetError
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.sides import Sides
 from pgrepl.store.sources import read_target_schemas
-from pgrepl.store.tables import (
-    find_copy,
-    read_marked_pending,
-    read_needing,
-    read_source_oids,
-    remove_table_row,
-)
+from pgrepl.store.table_marks import read_marked_pending, read_needing
+from pgrepl.store.tables import find_copy, read_source_oids, remove_table_row
 
 __all__ = ["Choosing"]
 

@@ -50,13 +50,8 @@ from pgrepl.store.resyncs import (
     start_resync,
 )
 from pgrepl.store.sources import read_target_schemas
-from pgrepl.store.tables import (
-    Unsent,
-    add_joining_table,
-    begin_resync,
-    finish_resync,
-    record_unsent,
-)
+from pgrepl.store.tables import add_joining_table, begin_resync, finish_resync
+from pgrepl.store.unsent import Unsent, record_unsent
 
 __all__ = ["CancelledError", "Whole", "WholeResync"]
 

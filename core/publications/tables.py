@@ -16,7 +16,7 @@ from pgrepl.decoding.pgoutput.stream import publication_names
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.spool import DDL_TABLE
-from pgrepl.store.tables import Unsent
+from pgrepl.store.unsent import Unsent
 
 __all__ = ["PublicationState", "Publications", "PublishedTable", "read_publications"]
 

@@ -10,7 +10,7 @@ from psycopg.sql import SQL
 
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
-from pgrepl.store.tables import add_lost_table
+from pgrepl.store.table_marks import add_lost_table
 
 __all__ = ["remove_table", "rename_table"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from psycopg.rows import class_row
 
@@ -18,9 +17,7 @@ __all__ = [
     "Condition",
     "TableRow",
     "TableState",
-    "Unsent",
     "add_joining_table",
-    "add_lost_table",
     "add_new_table",
     "add_tables",
     "add_unknown_table",
@@ -32,17 +29,9 @@ __all__ = [
     "finish_resync",
     "finish_tables",
     "is_replicated",
-    "mark_resync",
-    "mark_verified",
-    "mark_void",
     "read_conditions",
-    "read_marked",
-    "read_marked_pending",
-    "read_needing",
     "read_source_oids",
     "read_source_tables",
-    "read_unsent",
-    "record_unsent",
     "remove_table_row",
     "remove_tables",
     "restore_table",
@@ -62,17 +51,6 @@ written, and by DDL that makes a table, which begins empty.
 """
 
 _Name = tuple[str, str]
-
-#: What verify marks tables with, and takes back.
-_DIFFERS = "verify found rows that differ"
-
-
-class Unsent(NamedTuple):
-    """What a source counts of rows whose UPDATE and DELETE it cannot send, of one table."""
-
-    changes: int
-    #: Since when; None: not known yet, of a table that DDL made.
-    since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,61 +169,6 @@ def add_unknown_table(connection: Connection, source_id: int, name: _Name) -> No
     )
 
 
-def add_lost_table(
-    connection: Connection, source_id: int, name: _Name, reason: str, lsn: Position | None
-) -> None:
-    """Mark a table that lost changes for a resync; ``lsn``: before that they were lost, if known.
-
-    A table that no copy knows yet gets a row, as one whose copy is not whole.
-    """
-    connection.execute(
-        "insert into replication.source_table as t"
-        " (source_id, schema_name, table_name, resync_reason, lost_lsn)"
-        " values (%s, %s, %s, %s, %s)"
-        " on conflict (source_id, schema_name, table_name) do update"
-        " set resync_reason = coalesce(t.resync_reason, excluded.resync_reason),"
-        " lost_lsn = greatest(t.lost_lsn, excluded.lost_lsn)",
-        (source_id, *name, reason, lsn),
-    )
-
-
-def mark_resync(connection: Connection, source_id: int, name: _Name, reason: str) -> None:
-    """Say that a table has to be copied again, unless a reason for that stands there already."""
-    connection.execute(
-        "update replication.source_table set resync_reason = coalesce(resync_reason, %s)"
-        " where source_id = %s and schema_name = %s and table_name = %s",
-        (reason, source_id, *name),
-    )
-
-
-def mark_verified(
-    connection: Connection,
-    source_id: int,
-    *,
-    differing: Collection[_Name],
-    equal: Collection[_Name],
-) -> None:
-    """Mark the tables that verify found different, and take that back from those found equal."""
-    for name in differing:
-        mark_resync(connection, source_id, name, _DIFFERS)
-    connection.execute(
-        "update replication.source_table t set resync_reason = null"
-        " from unnest(%s::text[], %s::text[]) as w (schema_name, table_name)"
-        " where t.source_id = %s and t.schema_name = w.schema_name"
-        " and t.table_name = w.table_name and t.resync_reason = %s",
-        ([schema for schema, _ in equal], [name for _, name in equal], source_id, _DIFFERS),
-    )
-
-
-def mark_void(connection: Connection, source_id: int, name: _Name) -> None:
-    """Have changes of a table passed over until it is copied: the copy will hold them."""
-    connection.execute(
-        "update replication.source_table set state = 'pending'"
-        " where source_id = %s and schema_name = %s and table_name = %s and state = 'ready'",
-        (source_id, *name),
-    )
-
-
 def begin_resync(connection: Connection, source_id: int, name: _Name) -> None:
     """Take a table in hand that is to be copied again."""
     # A loss that is noted from here on may be none of the copy's, and stays.
@@ -255,26 +178,6 @@ def begin_resync(connection: Connection, source_id: int, name: _Name) -> None:
         " where source_id = %s and schema_name = %s and table_name = %s",
         (source_id, *name),
     )
-
-
-def record_unsent(connection: Connection, source_id: int, counts: Mapping[_Name, Unsent]) -> None:
-    """Record what of tables without an identity is in the copy that begins now."""
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "update replication.source_table set unsent_changes = %s, unsent_since = %s"
-            " where source_id = %s and schema_name = %s and table_name = %s",
-            [(*unsent, source_id, *name) for name, unsent in counts.items()],
-        )
-
-
-def read_unsent(connection: Connection, source_id: int) -> Mapping[_Name, Unsent]:
-    """Return what was recorded, for each table that is known."""
-    rows = connection.execute(
-        "select schema_name::text, table_name::text, unsent_changes, unsent_since"
-        " from replication.source_table where source_id = %s",
-        (source_id,),
-    )
-    return {(schema, table): Unsent(*values) for schema, table, *values in rows.fetchall()}
 
 
 def begin_copies(
@@ -347,38 +250,6 @@ def restore_table(
         " where source_id = %s and schema_name = %s and table_name = %s",
         (state, reason, source_id, *name),
     )
-
-
-def read_needing(connection: Connection, source_id: int) -> frozenset[_Name]:
-    """Return the tables that something marked for a resync, or whose copy is not whole."""
-    rows = connection.execute(
-        "select schema_name::text, table_name::text from replication.source_table t"
-        " left join replication.resync_due d using (source_id, schema_name, table_name)"
-        " where source_id = %s and (t.resync_reason is not null or d.reason is not null"
-        " or t.state <> 'ready')",
-        (source_id,),
-    )
-    return frozenset((schema, name) for schema, name in rows)
-
-
-def read_marked(connection: Connection, source_id: int) -> Sequence[_Name]:
-    """Return the tables that are marked for a resync, in the order of their names."""
-    rows = connection.execute(
-        "select schema_name::text, table_name::text from replication.source_table"
-        " where source_id = %s and resync_reason is not null order by 1, 2",
-        (source_id,),
-    )
-    return [(schema, name) for schema, name in rows]
-
-
-def read_marked_pending(connection: Connection, source_id: int) -> Sequence[_Name]:
-    """Return the tables that are marked for a resync and have no copy that is whole."""
-    rows = connection.execute(
-        "select schema_name::text, table_name::text from replication.source_table"
-        " where source_id = %s and resync_reason is not null and state = 'pending'",
-        (source_id,),
-    )
-    return [(schema, name) for schema, name in rows]
 
 
 def is_replicated(connection: Connection, source_id: int, name: _Name) -> bool:

@@ -42,14 +42,8 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.store.parked import read_parkings
 from pgrepl.store.resync_queue import mark_due
 from pgrepl.store.sources import add_target_schema, read_target_schemas
-from pgrepl.store.tables import (
-    are_copied_after,
-    is_replicated,
-    mark_resync,
-    mark_void,
-    read_source_tables,
-    set_source_oid,
-)
+from pgrepl.store.table_marks import mark_resync, mark_void
+from pgrepl.store.tables import are_copied_after, is_replicated, read_source_tables, set_source_oid
 from pgrepl.syntax.parse import Tree, walk
 
 __all__ = ["Workspace"]

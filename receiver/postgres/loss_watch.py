@@ -31,7 +31,8 @@ from pgrepl.receiver.spool_session import SpoolSession
 from pgrepl.receiver.spool_writer import SpoolWriter
 from pgrepl.receiver.wakeup import Wakeup
 from pgrepl.store.resync_queue import mark_late
-from pgrepl.store.tables import Unsent, add_lost_table, read_unsent, record_unsent
+from pgrepl.store.table_marks import add_lost_table
+from pgrepl.store.unsent import Unsent, read_unsent, record_unsent
 
 __all__ = ["WatchedReading"]
 

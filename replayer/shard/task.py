@@ -42,7 +42,8 @@ from pgrepl.store.parked import follow_parking, keep_parked
 from pgrepl.store.shard_progress import Fenced, move
 from pgrepl.store.spool import DDL_TABLE
 from pgrepl.store.spool_rows import PartKey, weigh_parts
-from pgrepl.store.tables import add_unknown_table, mark_resync
+from pgrepl.store.table_marks import mark_resync
+from pgrepl.store.tables import add_unknown_table
 
 __all__ = [
     "Parking",
