@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 _FLAGS = (
     "--headless",
@@ -35,7 +35,8 @@ def page(browser: Browser) -> Iterator[Page]:
     """Return a page that must not complain, nor ask anybody but the server it came from."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(60_000)
+    expect.set_options(timeout=60_000)  # not bounded by the page's own limit, but by 5 s
     complaints: list[str] = []
     asked: set[str] = set()
     page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
