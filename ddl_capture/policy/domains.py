@@ -6,7 +6,7 @@ default are judged like new ones, and what is not allowed is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg.rows import class_row
@@ -20,6 +20,9 @@ from pgrepl.store.skipped_code import SkippedCode, record_skipped
 from pgrepl.syntax.parse import Tree, print_type, walk
 
 __all__ = ["clean_domains"]
+
+#: What PostgreSQL brings has lower numbers (``FirstNormalObjectId``), and is no domain of a source.
+_FIRST_NORMAL_OID = 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class _Domain:
 
 def clean_domains(target: Workspace, tree: Tree) -> None:
     """Take code off the domains that a statement with the target's names uses."""
-    for domain in dict.fromkeys(_used(target, tree)):
+    for domain in _used(target, tree):
         if domain.check_expression is not None:
             question = Question(
                 expressions=[domain.check_expression],
@@ -60,25 +63,29 @@ def clean_domains(target: Workspace, tree: Tree) -> None:
             _drop_unless_allowed(target, domain, "domain default", question, statement.as_string())
 
 
-def _used(target: Workspace, tree: Tree) -> Iterator[_Domain]:
+def _used(target: Workspace, tree: Tree) -> Sequence[_Domain]:
     schemas = list(target.names.schemas.values())
-    for part in walk(tree):
-        if part.DESCRIPTOR.name != "TypeName" or not part.names:
-            continue
-        with under(target.connection, Environment(target.search_path)):
-            ((oid,),) = target.connection.execute(
-                "select pg_catalog.to_regtype(%s)::oid::bigint", (print_type(part),)
-            ).fetchall()
-        if oid is None:
-            continue
-        with (
-            under(target.connection, PLAIN),
-            target.connection.cursor(row_factory=class_row(_Domain)) as cursor,
-        ):
-            found = cursor.execute(
-                load_query("pgrepl.ddl_capture", "domains"), {"type": oid, "schemas": schemas}
-            ).fetchall()
-        yield from found
+    types = {
+        print_type(part) for part in walk(tree) if part.DESCRIPTOR.name == "TypeName" and part.names
+    }
+    if not types:
+        return []
+    with under(target.connection, Environment(target.search_path)):
+        rows = target.connection.execute(
+            "select pg_catalog.to_regtype(name)::oid::bigint"
+            " from pg_catalog.unnest(%s::text[]) name",
+            (sorted(types),),
+        ).fetchall()
+    oids = [oid for (oid,) in rows if oid is not None and oid >= _FIRST_NORMAL_OID]
+    if not oids:
+        return []
+    with (
+        under(target.connection, PLAIN),
+        target.connection.cursor(row_factory=class_row(_Domain)) as cursor,
+    ):
+        return cursor.execute(
+            load_query("pgrepl.ddl_capture", "domains"), {"types": oids, "schemas": schemas}
+        ).fetchall()
 
 
 def _drop_unless_allowed(

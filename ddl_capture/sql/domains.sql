@@ -1,7 +1,7 @@
--- The domains that a type is or is made of, however deep, with their checks and defaults; those of
+-- The domains that some types are or are made of, however deep, with their checks and defaults; those of
 -- some schemas. Printed under search_path = pg_catalog.
 with recursive made_of (oid) as (
-    select %(type)s::oid
+    select pg_catalog.unnest(%(types)s::oid[])
      union
     select x.oid
       from made_of m
