@@ -47,6 +47,7 @@ bench: setup
 
 soak: setup
 	$(VENV_PYTHON) -m pytest tests/soak
+	$(VENV_PYTHON) -m pytest -m soak
 
 # atheris is not among the pins: it lags the versions of Python that we test with.
 SECONDS ?= 60

@@ -113,6 +113,7 @@ def test_no_port_socket_file_or_process_of_a_session_lets_a_stranger_in(own):
     assert names >= {"blockmgr", "pyspark", "pgrepl"}
 
 
+@pytest.mark.soak
 def test_the_same_attack_runs_code_in_a_session_that_is_left_open(own):
     with running(PLAIN | OPEN, own) as session:
         outcome = attack(session, own)

@@ -72,6 +72,7 @@ def running(pipelines: Sequence[Pipeline]) -> Iterator[None]:
             thread.join()
 
 
+@pytest.mark.soak
 def test_schema_changes_follow_while_pgbench_runs(source_cluster, make_database, target, binaries):
     pipelines = []
     for name in ("bench", "more"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from tests.support.pipeline import Pipeline
 from tests.support.program import COMMAND, write_config
 from tests.support.spark_cluster import SparkCluster
@@ -20,6 +22,7 @@ TABLES = "abcdefgh"
 ROWS = 1500
 
 
+@pytest.mark.soak
 def test_worker_that_dies_in_the_middle_costs_nothing_but_time(source, target, tmp_path):
     backlog = Pipeline(source, target)
     source.execute(*(f"create table {table} (id int primary key)" for table in TABLES))

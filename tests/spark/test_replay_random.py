@@ -65,7 +65,12 @@ def run_seed(
 
 @pytest.mark.parametrize(
     ("seed", "plugin"),
-    [(0, "wal2json"), (1, "pgoutput"), (2, "wal2json"), (3, "pgoutput")],
+    [
+        (0, "wal2json"),
+        (1, "pgoutput"),
+        pytest.param(2, "wal2json", marks=pytest.mark.soak),
+        pytest.param(3, "pgoutput", marks=pytest.mark.soak),
+    ],
 )
 def test_target_is_the_source_after_random_transactions(source, target, seed, plugin):
     run_seed(source, target, seed, plugin=plugin)

@@ -166,6 +166,7 @@ def test_service_applies_before_spark_is_up_by_spark_and_when_its_jvm_has_died(s
     assert setup.pipeline.differences() == []
 
 
+@pytest.mark.soak
 def test_service_killed_after_its_first_job_leaves_no_java_and_counts_all_once(setup):
     with service(setup.config, {"PGREPL_FAILPOINT": "replayer.after_job:kill"}) as process:
         pids = wait_until(lambda: find_java(process.pid))

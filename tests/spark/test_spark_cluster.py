@@ -42,6 +42,7 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
+@pytest.mark.soak
 def test_executors_get_the_package_and_its_queries_from_the_driver(cluster):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -191,6 +191,7 @@ def test_nan_in_a_column_made_in_the_same_transaction_marks_the_table(
     assert resyncs(streaming) == ([] if has_text_numbers else [("public", "young")])
 
 
+@pytest.mark.soak
 def test_a_million_lost_changes_take_no_memory(keyless):
     keyless.source.execute(
         "insert into keyless select generate_series(1, 500000)", "analyze keyless"

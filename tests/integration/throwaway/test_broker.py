@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pgrepl.throwaway import Broker
@@ -40,6 +41,7 @@ def read_all(broker: Broker, topic: str) -> list[bytes | None]:
     return found
 
 
+@pytest.mark.soak
 def test_broker_has_transactions_and_keeps_topics_over_a_crash(broker):
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "test"})
     producer.init_transactions(30)
