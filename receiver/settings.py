@@ -65,6 +65,8 @@ class ReceiverSettings:
     pull_patience_s: float = 10.0
     #: Temporary files of a call on the source, where the role may limit them.
     pull_temp_bytes: int = 256 * _MIB
+    #: How often the slot itself advances meanwhile.
+    pull_advance_s: float = 5.0
     #: While a chunk is sent the source keeps it, and a snapshot: a target that takes nothing of it
     #: for so long is taken for unavailable.
     pull_stall_s: float = 60.0

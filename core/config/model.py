@@ -256,10 +256,10 @@ class SourceConfig:
         ),
     )
     backlog: BacklogMode = field(
-        default="stream",
+        default="pull",
         metadata=keys.choice(
-            'how to receive what has piled up on the source: `"stream"` it like all else, or'
-            ' `"pull"` it by SQL in big chunks; see [receive](receive.md#backlogs)',
+            'how to receive what has piled up on the source: `"pull"` it by SQL in big chunks, or'
+            ' `"stream"` it like all else; see [receive](receive.md#backlogs)',
             BacklogMode,
         ),
     )

@@ -1,7 +1,7 @@
 """Whether to pull from the slot by SQL or to stream, and how much to pull at once. No I/O.
 
 The walsender makes a system call for each message: streaming a backlog takes half as much CPU time
-again as reading it through ``pg_logical_slot_peek_binary_changes``, which sends many at once. But
+again as reading it through ``pg_logical_slot_get_binary_changes``, which sends many at once. But
 each such call decodes again what lies between the slot's ``restart_lsn`` and the position that was
 received, returns nothing before all of it is decoded, and keeps the result on the source meanwhile.
 So calls have to be big, and not too big; and near the end of the source's WAL streaming is better.

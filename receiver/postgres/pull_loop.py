@@ -1,8 +1,8 @@
 """Receiving a backlog: chunk after chunk through SQL, until the end of the source's WAL is near.
 
-A chunk is peeked, written to the spool and committed there; only then does the slot advance. Each
-chunk is whole transactions, so that between two of them streaming can take over, and anybody else
-could have read from the slot: that is looked for before a chunk is used.
+Chunks are read from a copy of the slot that ends with the session. So the source decodes one while
+those before it are written to the spool, and the slot itself only advances over what is committed
+there. Each chunk is whole transactions, so that between two of them streaming can take over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from psycopg import errors, pq
 
 from pgrepl.errors import SourceUnavailable, TargetUnavailable
 from pgrepl.failpoint import reach
-from pgrepl.lsn import as_lsn
+from pgrepl.lsn import Lsn, as_lsn
 from pgrepl.native import Connected, Native, native
 from pgrepl.native.libpq import connected
 from pgrepl.receiver.postgres.assembler import FRAME_BYTES, Assembler
@@ -30,7 +30,6 @@ from pgrepl.receiver.postgres.protocol import (
     COPY_TRAILER_BYTES,
 )
 from pgrepl.receiver.postgres.slot_access import SlotAccess
-from pgrepl.receiver.postgres.slot_sql import advance, peek
 from pgrepl.receiver.postgres.stream_loop import SOURCE_TIMEOUT_S
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool_writer import SpoolWriter
@@ -65,7 +64,6 @@ class PullLoop:
         """Take over a slot that is ready to be pulled; ``timeout_s`` is the source's, 0 if none."""
         self._access = access
         self._stream = access.stream
-        self._slot = access.config.slot
         self._backlog = access.backlog
         self._assembler = assembler
         self._writer = writer
@@ -76,6 +74,9 @@ class PullLoop:
         self._report = PositionReport(assembler, writer, surroundings.settings.report_s)
         #: Of the chunk in hand.
         self._taken_bytes = 0
+        #: Up to where the slot was moved, and when.
+        self._advanced = as_lsn(writer.flushed)
+        self._advanced_at = time.monotonic()
         self._poll = poll()
         self._poll.register(self._stream.pgconn.socket, POLLIN)
         self._poll.register(self._wakeup.descriptor, POLLIN)
@@ -87,36 +88,48 @@ class PullLoop:
     def run(self, standing: Standing) -> None:
         """Pull until told to stop, until the assembler is finished, or until streaming is better.
 
-        When streaming is better, all that was received is written and confirmed.
+        When streaming is better, all that was received is written.
         """
         self._writer.pauses = False
+        self._writer.has_more_to_read = True
         try:
-            while not self._is_over:
-                chunk = self._backlog.plan(standing)
-                if not self._pull(chunk) or not self._settle():
-                    break
-                self._advance()
-                if self._is_over:
-                    break
-                standing = self._look()
-                if self._writer.is_full or not self._access.is_pulling_better(
-                    standing, is_pulling=True
-                ):
-                    break
+            left: Standing | None = standing
+            while left is not None and self._pull(self._backlog.plan(left)):
+                left = self._look_ahead()
+                # Whoever waits for more before they begin need not wait any longer.
+                self._writer.has_more_to_read = left is not None
+                self._assembler.flush()
+                self._hand_over()
+                self._advance_if_due()
+            if self._settle():
+                self._end(has_copy=left is None)
         finally:
             self._writer.pauses = True
         if self._wakeup.is_stopping:
             self._hurry()
 
-    def _look(self) -> Standing:
-        """Return where the slot stands, after a check that nobody else moved it."""
-        return self._access.look(as_lsn(self._writer.flushed))
+    def _end(self, *, has_copy: bool) -> None:
+        """Leave the slot to whoever reads it next: all that was received is durable."""
+        if self._assembler.is_finished:
+            self._advance()
+            # Somebody else may have read from it, and more than its copy had.
+            self._access.look(as_lsn(self._writer.flushed))
+        elif has_copy:
+            self._stream.drop_copy()
+
+    def _look_ahead(self) -> Standing | None:
+        """Return what is left to be pulled; None when that is nothing, or better streamed."""
+        if self._is_over:
+            return None
+        standing = self._access.look_ahead(Lsn(self._assembler.received))
+        is_better = self._access.is_pulling_better(standing, is_pulling=True)
+        return standing if is_better and not self._writer.is_full else None
 
     def _pull(self, chunk: Chunk) -> bool:
         """Read a chunk; false when it was not to be had in one call, or when it is time to stop."""
-        reach("receiver.before_peek")
+        reach("receiver.before_chunk")
         began = time.monotonic()
-        self._stream.send(peek(self._slot, chunk, self._stream.options))
+        self._stream.read_copy(chunk)
         try:
             first = self._await_first(began + self._settings.pull_patience_s)
         except errors.ConfigurationLimitExceeded:
@@ -129,9 +142,7 @@ class PullLoop:
                 self._give_up(chunk)
             return False
         decode_s = time.monotonic() - began
-        reach("receiver.after_peek")
-        # All is decoded by now: whoever had read from the slot before would be seen.
-        self._look()
+        reach("receiver.after_chunk")
         rows, byte_count = self._read(first)
         if self._wakeup.is_stopping:
             return False
@@ -177,7 +188,6 @@ class PullLoop:
 
     def _read(self, first: memoryview) -> tuple[int, int]:
         """Take the rows of a COPY, and return how many they were, and their size."""
-        self._writer.has_more_to_read = True
         self._taken_bytes = len(first)
         rows = self._take([first[COPY_HEADER_BYTES:]])
         del first
@@ -292,7 +302,6 @@ class PullLoop:
     def _settle(self) -> bool:
         """Write all that was received, and wait until it is durable; false: it is time to stop."""
         assembler, writer = self._assembler, self._writer
-        writer.has_more_to_read = not assembler.is_finished
         assembler.flush()
         self._hand_over()
         while not self._wakeup.is_stopping:
@@ -303,12 +312,20 @@ class PullLoop:
             self._await_writer()
         return False
 
+    def _advance_if_due(self) -> None:
+        """Move the slot now and then: each time the source reads again what was not confirmed."""
+        if time.monotonic() - self._advanced_at >= self._settings.pull_advance_s:
+            self._advance()
+
     def _advance(self) -> None:
         """Let the source forget what is durable on the target."""
-        reach("receiver.before_advance")
-        self._stream.send(advance(self._slot, as_lsn(self._writer.flushed)))
-        self._end_statement()
-        reach("receiver.after_advance")
+        flushed = as_lsn(self._writer.flushed)
+        if flushed > self._advanced:
+            reach("receiver.before_advance")
+            self._stream.advance(flushed)
+            self._end_statement()
+            reach("receiver.after_advance")
+        self._advanced, self._advanced_at = flushed, time.monotonic()
 
     def _end_statement(self) -> None:
         """Wait for the end of the statement in hand, and raise what it failed with."""

@@ -23,8 +23,17 @@ from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translate, translated
+from pgrepl.receiver.postgres.backlog import Chunk
 from pgrepl.receiver.postgres.protocol import encode_status
-from pgrepl.receiver.postgres.slot_sql import advance, limit_temporary_files, try_options
+from pgrepl.receiver.postgres.slot_sql import (
+    advance,
+    copy_slot,
+    drop_slot,
+    limit_temporary_files,
+    look,
+    read,
+    try_options,
+)
 from pgrepl.receiver.postgres.start_check import Identity
 
 __all__ = ["ReplicationStream", "open_stream"]
@@ -93,19 +102,58 @@ class ReplicationStream:
         self.notices.clear()
         self.pgconn.nonblocking = 1
 
-    def prepare_to_pull(self, start: Lsn, decoder: StreamDecoder, temp_bytes: int) -> None:
-        """Let the slot stand where we begin, and find the best options that the server knows."""
+    def copy_slot(self, decoder: StreamDecoder, temp_bytes: int) -> Lsn | None:
+        """Prepare to pull from a copy of the slot, this session's own; return where it stands.
+
+        None: the source has no slot left, or lets the role make none.
+        """
         slot = self._config.slot
         with translated(self._config.endpoint, "cannot read from the slot"):
             self._connection.execute(limit_temporary_files(temp_bytes))
-            self._connection.execute(advance(slot, start))
+            # Not with the copy: an error would end it.
             self._try_options(
                 decoder, lambda options: self._connection.execute(try_options(slot, options))
             )
+            try:
+                ((position,),) = self._connection.execute(
+                    copy_slot(slot, self._slot_copy)
+                ).fetchall()
+            except (errors.ConfigurationLimitExceeded, errors.InsufficientPrivilege):
+                return None
         self.notices.clear()
         self.pgconn.nonblocking = 1
+        return Lsn(position)
 
-    def send(self, statement: Composable) -> None:
+    def advance_copy(self, upto: Lsn) -> None:
+        """Move the copy to where we begin."""
+        with translated(self._config.endpoint, "cannot read from the slot"):
+            self._connection.execute(advance(self._slot_copy, upto))
+
+    def read_copy(self, chunk: Chunk) -> None:
+        """Begin to read a chunk from the copy, and to move it behind that."""
+        self._send(read(self._slot_copy, chunk, self.options))
+
+    def look_at_copy(self) -> tuple[Lsn, Lsn]:
+        """Return where the source's WAL ends, and from where the copy is decoded."""
+        with translated(self._config.endpoint, "cannot look at the slot"):
+            ((end, restart),) = self._connection.execute(look(self._slot_copy)).fetchall()
+        return Lsn(end), Lsn(restart)
+
+    def advance(self, upto: Lsn) -> None:
+        """Begin to move the slot itself."""
+        self._send(advance(self._config.slot, upto))
+
+    def drop_copy(self) -> None:
+        """Remove the copy: it keeps WAL."""
+        with translated(self._config.endpoint, "cannot remove the copy of the slot"):
+            self._connection.execute(drop_slot(self._slot_copy))
+
+    @property
+    def _slot_copy(self) -> str:
+        """The copy of the slot that is pulled from, which is this session's and ends with it."""
+        return f"pgrepl_pull_{self.pgconn.backend_pid}"
+
+    def _send(self, statement: Composable) -> None:
         """Send a statement; its results are read as libpq's are."""
         with translated(self._config.endpoint, "cannot read from the slot"):
             self.pgconn.send_query(statement.as_bytes(self._connection))
@@ -220,4 +268,7 @@ def open_stream(config: SourceConfig) -> ReplicationStream:
 
 
 def _connect(config: SourceConfig) -> Connection:
-    return connect(config.endpoint, "receive", is_replication=True)
+    connection = connect(config.endpoint, "receive", is_replication=True)
+    # Such a connection has the simple protocol alone.
+    connection.prepare_threshold = None
+    return connection

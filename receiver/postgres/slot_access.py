@@ -50,8 +50,7 @@ class SlotAccess:
     def begin(self, start: Lsn, facts: SourceFacts) -> Standing | None:
         """Begin to read, after a look at the source; returns what is to be pulled."""
         standing = self._standing(start, facts)
-        if self.is_pulling_better(standing, is_pulling=False):
-            self.pull(standing)
+        if self.is_pulling_better(standing, is_pulling=False) and self.pull(standing):
             return standing
         self.start_stream(start)
         return None
@@ -67,18 +66,44 @@ class SlotAccess:
         self.look(start)
         logger.info("streaming", extra={"slot": self.config.slot, "start": start})
 
-    def pull(self, standing: Standing) -> None:
-        """Prepare to pull what follows a position."""
-        self.stream.prepare_to_pull(standing.received, self._decoder, self._temp_bytes)
+    def pull(self, standing: Standing) -> bool:
+        """Prepare to pull what follows a position; False: it has to be streamed.
+
+        Raises
+        ------
+        SourceError
+            when somebody moved the slot beyond what was received.
+
+        """
+        start = standing.received
+        position = self.stream.copy_slot(self._decoder, self._temp_bytes)
+        if position is None:
+            self._may_pull = False
+            logger.info(
+                "a backlog is streamed: the source has no slot left to read it faster;"
+                " raise max_replication_slots"
+            )
+            return False
+        # From now on nobody can move it but us.
+        check_confirmed(self._row, start, position)
+        if position < start:
+            # As after a crash of the source.
+            self.stream.advance_copy(start)
         reach("receiver.at_pull")
         logger.info(
             "pulling",
             extra={
                 "slot": self.config.slot,
-                "start": standing.received,
+                "start": start,
                 "behind_bytes": standing.behind_bytes,
             },
         )
+        return True
+
+    def look_ahead(self, received: Lsn) -> Standing:
+        """Return what is left to be pulled behind a position."""
+        end, restart = self.stream.look_at_copy()
+        return self._make_standing(received, end, restart)
 
     def look(self, received: Lsn) -> Standing:
         """Return where the slot stands.
@@ -90,16 +115,20 @@ class SlotAccess:
 
         """
         facts = read_facts(self.config)
-        check_confirmed(self._row, received, facts)
+        check_confirmed(self._row, received, facts.confirmed_flush_lsn)
         return self._standing(received, facts)
 
     def _standing(self, received: Lsn, facts: SourceFacts) -> Standing:
         # A source without a position is a standby, and refused; one without a slot too.
-        end = facts.flush_lsn or received
+        return self._make_standing(
+            received, facts.flush_lsn or received, facts.restart_lsn or Lsn(0)
+        )
+
+    def _make_standing(self, received: Lsn, end: Lsn, restart: Lsn) -> Standing:
         is_last = self._stop is not None and self._stop <= end
         return Standing(
             end=self._stop if self._stop is not None and is_last else end,
             is_last=is_last,
             received=received,
-            restart=facts.restart_lsn or Lsn(0),
+            restart=restart,
         )

@@ -52,10 +52,10 @@ class SlotReading:
                 if wakeup.is_stopping or assembler.is_finished:
                     return
                 reach("receiver.at_switch")
+                if self._pulled is not None and not self._access.pull(self._pulled):
+                    self._pulled = None
                 if self._pulled is None:
                     self._access.start_stream(as_lsn(writer.flushed))
-                else:
-                    self._access.pull(self._pulled)
 
     def _stream(self, writer: SpoolWriter) -> Standing | None:
         """Stream; returns what is better pulled, None at the end."""

@@ -54,13 +54,12 @@ def check_start(
             " it was restored to the past",
             hint=again,
         )
-    check_confirmed(row, start, facts)
+    check_confirmed(row, start, facts.confirmed_flush_lsn)
     return start
 
 
-def check_confirmed(row: SourceRow, start: Lsn, facts: SourceFacts) -> None:
+def check_confirmed(row: SourceRow, start: Lsn, confirmed: Lsn | None) -> None:
     """Refuse a slot that does not send what comes after the start any more."""
-    confirmed = facts.confirmed_flush_lsn
     if confirmed is not None and confirmed > start:
         raise SourceError(
             f'slot "{row.slot}" of source "{row.name}" was consumed up to {confirmed} by'

@@ -22,6 +22,7 @@ EAGER = {
     "pull_first_rows": 60,
     "pull_max_rows": 120,
     "pull_check_s": 0.0,
+    "pull_advance_s": 0.0,
 }
 
 

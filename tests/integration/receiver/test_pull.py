@@ -8,14 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pgrepl.decoding.pgoutput.framing import unpack
+from pgrepl.decoding.pgoutput.grammar import TUPLE_AT, read_tuple
 from pgrepl.errors import SourceError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres import pull_loop
+from pgrepl.receiver.postgres.replication_stream import ReplicationStream
 from tests.support.counting import assert_exactly_once, await_more, load
 from tests.support.pulling import die_pulling, make_receiver, pull_once, pulling
 from tests.support.waiting import wait_until
 
-ACTIVE = "select active from pg_replication_slots where slot_name = '{}'"
+COPIES = (
+    "select count(*) from pg_replication_slots"
+    " where temporary and database = current_database() and slot_name ~ 'pull'"
+)
 MARKED = "select table_name from replication.source_table where resync_reason is not null"
 
 
@@ -42,6 +47,14 @@ def changes(streaming):
         for message in (unpack(payload) if format_name == "pgoutput" else payload.split(b"\n"))
     ]
     return [message for message in found if not message.startswith((b"B", b"R", b'{"action":"B"'))]
+
+
+def numbers(streaming):
+    """Return the numbers that were inserted, in the order of the spool."""
+    if streaming.settings.get("plugin") != "pgoutput":
+        return [int(value) for value in streaming.values("t")]
+    rows = [read_tuple(message, TUPLE_AT)[0] for message in changes(streaming)]
+    return [int(row[0]) for row in rows]
 
 
 @pytest.fixture(autouse=True)
@@ -107,29 +120,33 @@ def test_pulled_spool_is_the_streamed_one(source, stream_from, plugin, caplog):
     ) == [("serial", 1)]
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        "receiver.at_pull",
-        "receiver.after_peek",
-        "receiver.before_commit",
-        "receiver.after_commit_before_feedback",
-        "receiver.before_advance",
-        "receiver.after_advance",
-    ],
-)
-def test_receiver_that_dies_there_loses_and_repeats_nothing(streaming, point):
-    insert(streaming, 1, 200)
-    die_pulling(streaming, point, 1)
-    if point != "receiver.at_pull":
-        die_pulling(streaming, point, 2)
-    assert_exactly_once(streaming)
-
-
-def test_receiver_that_dies_between_pulling_and_streaming_loses_and_repeats_nothing(streaming):
-    insert(streaming, 1, 200)
-    die_pulling(streaming, "receiver.at_switch", 1, once=False)
-    assert_exactly_once(streaming)
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_receiver_that_dies_anywhere_loses_and_repeats_nothing(source, stream_from, plugin):
+    source.execute("create table t (id bigint primary key, note text)")
+    streaming = stream_from(source, plugin=plugin)
+    inserted = 0
+    for point, visit, once in (
+        ("receiver.at_pull", 1, True),
+        ("receiver.before_chunk", 2, True),
+        ("receiver.after_chunk", 1, True),
+        ("receiver.after_chunk", 2, True),
+        ("receiver.before_commit", 1, True),
+        ("receiver.before_commit", 2, True),
+        ("receiver.after_commit_before_feedback", 1, True),
+        ("receiver.after_commit_before_feedback", 2, True),
+        ("receiver.before_advance", 1, True),
+        ("receiver.after_advance", 1, True),
+        ("receiver.at_switch", 1, False),
+    ):
+        insert(streaming, inserted + 1, inserted + 60)
+        inserted += 60
+        die_pulling(streaming, point, visit, once=once)
+        # What is durable on the target, and nothing else, is gone on the source.
+        assert streaming.slot_lsn() <= streaming.origin_lsn()
+        spooled = numbers(streaming)
+        assert spooled == list(range(1, len(spooled) + 1))
+    pull_once(streaming)
+    assert numbers(streaming) == list(range(1, inserted + 1))
 
 
 def test_streaming_and_pulling_take_turns_under_load_and_lose_nothing(streaming, caplog):
@@ -140,27 +157,89 @@ def test_streaming_and_pulling_take_turns_under_load_and_lose_nothing(streaming,
     assert_exactly_once(streaming)
 
 
-@pytest.mark.parametrize("point", ["receiver.before_peek", "receiver.after_advance"])
-def test_slot_that_another_client_reads_between_two_chunks_is_refused(
-    streaming, monkeypatch, point
-):
-    insert(streaming, 1, 200)
+def read_slot(streaming, max_rows):
+    """Read from the slot as another client."""
+    streaming.source.value(
+        "select count(*) from pg_logical_slot_get_changes("
+        f"'{streaming.slot}', null, {max_rows}, 'format-version', '2')"
+    )
+
+
+def interfere(monkeypatch, do):
+    """Do something when the second chunk is about to be read."""
     visits = []
 
-    def interfere(name):
+    def reach(name):
         visits.append(name)
-        if name == point and visits.count(point) == 2:
-            streaming.source.value(
-                "select count(*) from pg_logical_slot_get_changes("
-                f"'{streaming.slot}', null, 90, 'format-version', '2')"
-            )
+        if name == "receiver.before_chunk" and visits.count(name) == 2:
+            do()
 
-    monkeypatch.setattr(pull_loop, "reach", interfere)
+    monkeypatch.setattr(pull_loop, "reach", reach)
+
+
+def test_slot_that_another_client_reads_before_it_is_copied_is_refused(streaming, monkeypatch):
+    insert(streaming, 1, 200)
+    copy_slot = ReplicationStream.copy_slot
+
+    def read_and_copy(*arguments):
+        read_slot(streaming, 90)
+        return copy_slot(*arguments)
+
+    monkeypatch.setattr(ReplicationStream, "copy_slot", read_and_copy)
     with pytest.raises(SourceError, match="was consumed up to"):
         pull_once(streaming)
-    spooled = [int(value) for value in streaming.values("t")]
-    assert spooled == list(range(1, len(spooled) + 1))
-    assert len(spooled) < 200
+    assert streaming.values("t") == []
+
+
+def test_what_another_client_reads_from_the_slot_is_in_its_copy(streaming, monkeypatch):
+    insert(streaming, 1, 200)
+    interfere(monkeypatch, lambda: read_slot(streaming, 90))
+    pull_once(streaming)
+    assert streaming.values("t") == [str(n) for n in range(1, 201)]
+    assert streaming.slot_lsn() == streaming.origin_lsn()
+
+
+def test_slot_that_another_client_reads_beyond_its_copy_is_refused(streaming, monkeypatch):
+    insert(streaming, 1, 200)
+
+    def insert_and_read():
+        insert(streaming, 201, 202)
+        read_slot(streaming, "null")
+
+    interfere(monkeypatch, insert_and_read)
+    with pytest.raises(SourceError, match="was consumed up to"):
+        pull_once(streaming)
+    assert streaming.values("t") == [str(n) for n in range(1, 201)]
+
+
+def test_slot_advances_while_chunks_are_read(streaming, monkeypatch):
+    insert(streaming, 1, 400)
+    start, seen = streaming.slot_lsn(), []
+
+    def look():
+        wait_until(lambda: streaming.origin_lsn() > start)
+        seen.append(streaming.origin_lsn())
+
+    interfere(monkeypatch, look)
+    advance = ReplicationStream.advance
+
+    def record(stream, upto):
+        seen.append(upto)
+        advance(stream, upto)
+
+    monkeypatch.setattr(ReplicationStream, "advance", record)
+    pull_once(streaming)
+    committed, first, *_, last = seen
+    assert committed <= first < last == streaming.origin_lsn() == streaming.slot_lsn()
+
+
+def test_backlog_is_streamed_where_no_slot_is_left_for_a_copy(stream_alone, caplog):
+    streaming = stream_alone({"max_replication_slots": "1"})
+    insert(streaming, 1, 100)
+    pull_once(streaming)
+    assert streaming.values("t") == [str(n) for n in range(1, 101)]
+    assert (count(caplog, "pulling"), count(caplog, "streaming")) == (0, 1)
+    assert "raise max_replication_slots" in caplog.text
 
 
 @pytest.mark.parametrize(("plugin", "by"), [("wal2json", "temp_file_limit"), ("pgoutput", "time")])
@@ -189,15 +268,15 @@ def test_stop_ends_a_call_that_decodes(streaming):
         running = pool.submit(receiver.run)
         wait_until(
             lambda: streaming.source.value(
-                "select count(*) from pg_stat_activity where query ~ '^copy .*peek' "
+                "select count(*) from pg_stat_activity where query ~ '^copy .*slot_get' "
             )
         )
         began = time.monotonic()
         receiver.stop()
         running.result()
         assert time.monotonic() - began < 2
-    # The source does not go on with it.
-    wait_until(lambda: streaming.source.value(ACTIVE.format(streaming.slot)) is False, timeout_s=2)
+    # The source does not go on with it, and keeps no copy of the slot.
+    wait_until(lambda: streaming.source.value(COPIES) == 0)
     assert streaming.lines() == []
 
 
