@@ -92,6 +92,7 @@ class SpoolSession:
         self._encoding = ""
         #: What the open transaction brings.
         self._received = Received()
+        self._written_bytes = 0
 
     def read_origin(self) -> Lsn | None:
         """Return the position of the origin, flushed to disk; None when it has none."""
@@ -157,9 +158,11 @@ class SpoolSession:
                 reach("receiver.after_part")
                 return
             reach("receiver.before_commit")
-            self._commit(batch, batch.position, self.source.name + MORE * has_more)
+            news = f"{self.source.name}{MORE} {self._written_bytes}"
+            self._commit(batch, batch.position, news if has_more else self.source.name)
             self.is_in_transaction = False
             self._received = Received()
+            self._written_bytes = 0
             reach("receiver.after_commit_before_feedback")
 
     def abandon(self) -> None:
@@ -201,6 +204,7 @@ class SpoolSession:
 
     def _count(self, batch: Batch) -> None:
         """Add up what is counted with the commit."""
+        self._written_bytes += batch.byte_count
         received = self._received
         received.transaction_count += batch.transaction_count
         received.change_count += batch.change_count

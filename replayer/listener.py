@@ -32,22 +32,20 @@ class Listener:
     def clear(self) -> None:
         """Forget that something was heard: whoever asks now sees what it was about."""
         self._hear(0)
+        self._arrivals.forget()
 
-    def wait(self, seconds: float, gather_s: float, is_stopping: threading.Event) -> None:
-        """Wait until there is something, but no longer than so.
-
-        While a receiver has more at hand, wait for that too, but no longer than ``gather_s``.
-        """
+    def wait(self, seconds: float, gathering: Pause, is_stopping: threading.Event) -> None:
+        """Wait until there is something, but no longer than so, and then for more to gather."""
         end = time.monotonic() + seconds
         while not is_stopping.is_set() and (left := end - time.monotonic()) > 0:
             if self._hear(min(left, _STOP_S)):
-                self.pause(time.monotonic(), Pause(0, gather_s), is_stopping)
+                self.pause(time.monotonic(), gathering, is_stopping)
                 return
 
     def pause(self, begin: float, pause: Pause, is_stopping: threading.Event) -> None:
         """Wait until a pause that began at a time is over."""
         while not is_stopping.is_set():
-            left = pause.left(time.monotonic() - begin, has_more=self._arrivals.has_more)
+            left = pause.left(time.monotonic() - begin, self._arrivals)
             if left <= 0:
                 return
             self._hear(min(left, _STOP_S))

@@ -20,9 +20,11 @@ __all__ = ["Arrivals", "Pause", "seconds_apart"]
 
 @dataclass(slots=True)
 class Arrivals:
-    """What the receivers said last."""
+    """What the receivers said since a batch was planned."""
 
     _with_more: set[str] = field(default_factory=set)
+    #: What they wrote, as far as they had more at hand then.
+    byte_count: int = 0
 
     @property
     def has_more(self) -> bool:
@@ -31,32 +33,42 @@ class Arrivals:
 
     def hear(self, news: str) -> None:
         """Take a notification."""
-        name = news.removesuffix(MORE)
-        if name == news:
-            self._with_more.discard(name)
-        else:
+        name, has_more, size = news.partition(MORE)
+        if has_more:
             self._with_more.add(name)
+            self.byte_count += int(size or 0)
+        else:
+            self._with_more.discard(name)
+
+    def forget(self) -> None:
+        """Begin anew: whatever was written is in a batch."""
+        self.byte_count = 0
 
 
 @dataclass(slots=True)
 class Pause:
     """A pause of at least and at most so many seconds.
 
-    It takes the longer time only while a receiver has more at hand. When that one has brought the
-    last, all there was to wait for is there, and the pause is over.
+    It takes the longer time only while a receiver has more at hand, and too little has arrived for
+    a batch that is worth its price. When that one has brought the last, all there was to wait for
+    is there, and the pause is over.
     """
 
     least_s: float
     most_s: float
+    #: So much is worth it.
+    enough_bytes: int
     _was_more: bool = False
 
-    def left(self, elapsed_s: float, *, has_more: bool) -> float:
+    def left(self, elapsed_s: float, arrivals: Arrivals) -> float:
         """Return for how long it goes on if nothing is heard; 0 or less: it is over."""
+        has_more = arrivals.has_more
         is_catching_up = self.most_s > self.least_s
         if is_catching_up and self._was_more and not has_more:
             return 0.0
         self._was_more = has_more
-        return (self.most_s if has_more else self.least_s) - elapsed_s
+        is_longer = has_more and arrivals.byte_count < self.enough_bytes
+        return (self.most_s if is_longer else self.least_s) - elapsed_s
 
 
 def seconds_apart(

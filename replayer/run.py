@@ -180,14 +180,16 @@ class Replayer:
                     return
             waits = [work.seconds_to_wait() for work in failed]
             wait_s = min([*waits, self._settings.idle_s])
-            listener.wait(wait_s, self._settings.pace_s, self._is_stopping)
+            gathering = Pause(0, self._settings.pace_s, self._settings.hold_bytes)
+            listener.wait(wait_s, gathering, self._is_stopping)
 
     def _pause(self, listener: Listener, begin: float, applied: Sequence[Work]) -> None:
         """Wait until the next batch is worth its price."""
         if any(work.has_more for work in applied):
             return
         newest = [work.batch.last_commit_at for work in applied]
-        pause = Pause(*seconds_apart(newest, datetime.now(UTC), self._settings))
+        apart = seconds_apart(newest, datetime.now(UTC), self._settings)
+        pause = Pause(*apart, self._settings.hold_bytes)
         listener.pause(begin, pause, self._is_stopping)
 
     def _look_for_resyncs(self, control: Connection, works: Iterable[SourceWork]) -> None:

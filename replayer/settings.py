@@ -37,8 +37,9 @@ class ReplaySettings:
     attempts: int = 3
     #: Batches begin so far apart: a change that comes alone is applied at once, many together.
     pace_s: float = 0.25
-    #: While a receiver catches up they begin up to so far apart.
+    #: While a receiver catches up they begin up to so far apart, unless so much has arrived.
     hold_s: float = 2.0
+    hold_bytes: int = 8 * _MIB
     #: With nothing to do, the daemon looks so often whether a notification was missed.
     idle_s: float = 5.0
     #: Attempts after an error begin with the first and end with the second.

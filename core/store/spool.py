@@ -46,7 +46,8 @@ DDL_TABLE = ("pgrepl", "ddl_log")
 
 #: ``NOTIFY`` goes here after each commit, the source's name with it.
 CHANNEL = "pgrepl_spool"
-#: Follows the source's name in a notification while the receiver has more at hand.
+#: Follows the source's name in a notification while the receiver has more at hand; after it comes
+#: how many bytes were committed.
 MORE = " more"
 
 #: PostgreSQL stores no value of 1 GiB, and lz4 wants to have 1/255 more than that at hand.

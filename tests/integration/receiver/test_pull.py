@@ -293,12 +293,14 @@ def test_full_spool_is_left_to_streaming_which_waits(source, stream_from, caplog
     source.execute("create table t (id bigint primary key, x text)")
     streaming = stream_from(source, max_spool="64kB")
     noise = "(select string_agg(md5(random()::text || g), '') from generate_series(1, 4000) g)"
-    for number in range(8):
+    for number in range(12):
         source.execute(f"insert into t select {number}, {noise}")
-    with pulling(streaming, pull_first_rows=6, pull_max_rows=6, spool_check_bytes=1):
+    small = {"pull_first_rows": 6, "pull_max_rows": 6, "spool_check_bytes": 1}
+    # It is known to be full when something was written: a chunk is, before the next one is taken.
+    with pulling(streaming, in_flight_bytes=1, **small):
         wait_until(lambda: "receiving pauses" in caplog.text)
         assert count(caplog, "streaming") == 1
-        assert len(streaming.lines()) < 8
+        assert len(streaming.lines()) < 12
         end = Lsn.parse(source.value("select pg_current_wal_lsn()::text"))
 
         def is_received():

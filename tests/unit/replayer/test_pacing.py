@@ -30,35 +30,62 @@ def test_the_older_the_changes_the_more_are_waited_for(ages_s, most_s):
     assert seconds_apart(newest, NOW, SETTINGS) == (1.0, most_s)
 
 
+def arrivals(*news):
+    found = Arrivals()
+    for one in news:
+        found.hear(one)
+    return found
+
+
+NONE = arrivals()
+MORE = arrivals("shop more 40")
+
+
 def test_a_pause_lasts_the_least_while_nobody_catches_up():
-    pause = Pause(1.0, 5.0)
-    assert pause.left(0.25, has_more=False) == 0.75
-    assert pause.left(1.0, has_more=False) <= 0
+    pause = Pause(1.0, 5.0, 100)
+    assert pause.left(0.25, NONE) == 0.75
+    assert pause.left(1.0, NONE) <= 0
 
 
 def test_a_pause_is_longer_while_a_receiver_has_more_and_over_when_it_has_brought_the_last():
-    pause = Pause(1.0, 5.0)
-    assert pause.left(0.25, has_more=True) == 4.75
-    assert pause.left(0.5, has_more=True) == 4.5
-    assert pause.left(0.5, has_more=False) <= 0
+    pause = Pause(1.0, 5.0, 100)
+    assert pause.left(0.25, MORE) == 4.75
+    assert pause.left(0.5, MORE) == 4.5
+    assert pause.left(0.5, NONE) <= 0
+
+
+def test_a_pause_is_as_short_as_it_can_be_when_enough_has_arrived():
+    pause = Pause(1.0, 5.0, 100)
+    heard = arrivals("shop more 40", "crm more 59")
+    assert pause.left(0.25, heard) == 4.75
+    heard.hear("shop more 1")
+    assert pause.left(0.25, heard) == 0.75
+    heard.forget()
+    assert pause.left(0.25, heard) == 4.75
 
 
 def test_under_a_steady_load_a_receiver_that_has_more_for_a_moment_does_not_end_the_pause():
-    pause = Pause(1.0, 1.0)
-    assert pause.left(0.25, has_more=True) == 0.75
-    assert pause.left(0.5, has_more=False) == 0.5
+    pause = Pause(1.0, 1.0, 100)
+    assert pause.left(0.25, MORE) == 0.75
+    assert pause.left(0.5, NONE) == 0.5
 
 
 def test_a_pause_without_a_least_time_is_for_receivers_that_have_more():
-    assert Pause(0, 1.0).left(0, has_more=False) <= 0
-    assert Pause(0, 1.0).left(0.25, has_more=True) == 0.75
+    assert Pause(0, 1.0, 100).left(0, NONE) <= 0
+    assert Pause(0, 1.0, 100).left(0.25, MORE) == 0.75
 
 
 def test_one_of_many_receivers_with_more_is_enough():
-    arrivals = Arrivals()
-    assert not arrivals.has_more
-    for news in ("shop more", "crm more", "shop"):
-        arrivals.hear(news)
-    assert arrivals.has_more
-    arrivals.hear("crm")
-    assert not arrivals.has_more
+    heard = Arrivals()
+    assert not heard.has_more
+    for news in ("shop more 4", "crm more 3", "shop"):
+        heard.hear(news)
+    assert heard.has_more
+    heard.hear("crm")
+    assert not heard.has_more
+
+
+def test_a_receiver_of_an_older_version_does_not_say_how_much():
+    heard = arrivals("shop more")
+    assert heard.has_more
+    assert heard.byte_count == 0
