@@ -132,7 +132,8 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
     ):
         slots = connection.execute(
             "select slot_name, active_pid from pg_replication_slots"
-            " where plugin = any (%s) and database = current_database() order by 1",
+            " where plugin = any (%s) and database = current_database() and not temporary"
+            " order by 1",
             (list(PLUGINS),),
         ).fetchall()
         triggers = connection.execute(

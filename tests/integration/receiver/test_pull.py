@@ -54,7 +54,7 @@ def numbers(streaming):
     if streaming.settings.get("plugin") != "pgoutput":
         return [int(value) for value in streaming.values("t")]
     rows = [read_tuple(message, TUPLE_AT)[0] for message in changes(streaming)]
-    return [int(row[0]) for row in rows]
+    return [int(row[0] or b"") for row in rows]
 
 
 @pytest.fixture(autouse=True)
