@@ -22,6 +22,7 @@ from pgrepl.throwaway import Broker, Cluster, ServerBinaries, find_binaries
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.database import Database
 from tests.support.kafka import KAFKA_JARS
+from tests.support.kept_workers import keep_workers
 from tests.support.quick_java import start_java_quickly
 from tests.support.versions import tested_versions
 
@@ -114,12 +115,6 @@ def bare_target(target_cluster: Cluster, make_database: Callable[..., Database])
     return make_database(target_cluster, prefix="target")
 
 
-@pytest.fixture
-def target(bare_target: Database) -> Database:
-    """Return a target; folders whose tests need schema ``replication`` take a migrated one."""
-    return bare_target
-
-
 @pytest.fixture(scope="session")
 def _migrated(target_cluster: Cluster) -> str:
     database = Database(target_cluster, "migrated")
@@ -131,11 +126,18 @@ def _migrated(target_cluster: Cluster) -> str:
 
 
 @pytest.fixture
-def migrated_target(
+def target(
     target_cluster: Cluster, make_database: Callable[..., Database], _migrated: str
 ) -> Database:
     """Return a target with schema ``replication``: to migrate takes ten times as long as this."""
     return make_database(target_cluster, prefix="target", template=_migrated)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_workers() -> Iterator[None]:
+    """Keep the processes that copy and compare for the whole run."""
+    with keep_workers():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -92,8 +92,10 @@ def has_step(connection: Connection, name: str) -> bool:
 
 def _read_applied(connection: Connection) -> frozenset[int]:
     """Return the steps that ran. There may be gaps: steps are written apart and come together."""
-    if read_version(connection) == 0:
-        return frozenset()
+    return frozenset() if read_version(connection) == 0 else _read_steps(connection)
+
+
+def _read_steps(connection: Connection) -> frozenset[int]:
     rows = connection.execute("select version from replication.schema_version").fetchall()
     return frozenset(version for (version,) in rows)
 
@@ -128,12 +130,13 @@ def migrate(connection: Connection, endpoint: Endpoint) -> int:
     """
     with translated(endpoint, 'cannot migrate schema "replication"'):
         done = 0
-        for step in known_migrations():
+        applied = _read_checked(connection)
+        missing = [step for step in known_migrations() if step.version not in applied]
+        for step in missing:
             # Each step locks and looks again, so that programs started at once take turns.
             with connection.transaction():
                 connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
-                check_schema_version(read_version(connection))
-                if step.version in _read_applied(connection):
+                if step.version in _read_checked(connection):
                     continue
                 connection.execute(fit_to_server(step.sql, has_lz4=_has_lz4(connection)))
                 connection.execute(
@@ -143,6 +146,13 @@ def migrate(connection: Connection, endpoint: Endpoint) -> int:
                 )
                 done += 1
         return done
+
+
+def _read_checked(connection: Connection) -> frozenset[int]:
+    """Return the steps that ran, of a schema that this version of pgrepl may touch."""
+    version = read_version(connection)
+    check_schema_version(version)
+    return _read_steps(connection) if version else frozenset()
 
 
 def fit_to_server(statements: LiteralString, *, has_lz4: bool) -> LiteralString:

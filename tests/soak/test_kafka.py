@@ -14,13 +14,11 @@ from tests.support.kafka import Stream, Topics
 
 @pytest.mark.timeout(3600)
 def test_debezium_killed_again_and_again(
-    source: Database, migrated_target: Database, broker: Broker, tmp_path
+    source: Database, target: Database, broker: Broker, tmp_path
 ):
     chance = random.Random(7)
     live = LiveDebezium(source, Topics(broker), tmp_path, seed=7)
-    stream = Stream(
-        migrated_target, tmp_path, kind="kafka", bootstrap=broker.bootstrap, **live.settings()
-    )
+    stream = Stream(target, tmp_path, kind="kafka", bootstrap=broker.bootstrap, **live.settings())
     for _ in range(10):
         live.run(die_after=chance.randrange(5, 120), transactions=40)
         stream.bring()
@@ -34,15 +32,13 @@ def test_debezium_killed_again_and_again(
 
 @pytest.mark.timeout(1200)
 def test_ten_thousand_corrupt_records_harm_only_themselves(
-    migrated_target: Database, broker: Broker, tmp_path
+    target: Database, broker: Broker, tmp_path
 ):
     topics = Topics(broker)
     topic = topics.make("public.people")
     topics.send(topic, [(b"{}", b"not JSON")] * 10_000)
     topics.send(topic, [({"id": 1}, {"id": 1, "name": "ann"})])
-    stream = Stream(
-        migrated_target, tmp_path, kind="kafka", bootstrap=broker.bootstrap, topics=[topic]
-    )
+    stream = Stream(target, tmp_path, kind="kafka", bootstrap=broker.bootstrap, topics=[topic])
     other = topics.make("public.others")
     schema = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field": "id"}]}
     topics.send(other, [({"schema": schema, "payload": {"id": 1}},) * 2])

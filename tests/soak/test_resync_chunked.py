@@ -11,17 +11,11 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from tests.support.database import Database
 from tests.support.live import Live
 from tests.support.live_writers import FILL, SPOIL, TABLE, live_writers
 
 SEEDS = int(os.environ.get("PGREPL_SOAK_SEEDS", "20"))
 PLACES = ("chunks_begun", "chunk_read", "before_chunk_commit", "chunk_placed", "before_chunks_end")
-
-
-@pytest.fixture
-def target(migrated_target: Database) -> Database:
-    return migrated_target
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -26,6 +26,8 @@ PLACES = [
     ("table_ready", "copying", "resumed"),
     ("origin_set", "copying", "resumed"),
 ]
+#: Those that are left to make soak.
+LONG = {"slot_recorded", "schema_made", "table_ready"}
 
 
 @pytest.fixture
@@ -33,7 +35,13 @@ def config(tmp_path, source, target):
     return write_copy_config(tmp_path, source, target)
 
 
-@pytest.mark.parametrize("case", PLACES, ids=[place for place, _, _ in PLACES])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case[0], marks=[pytest.mark.soak] if case[0] in LONG else [])
+        for case in PLACES
+    ],
+)
 def test_run_after_a_kill_goes_on(tmp_path, source, target, case):
     kill_and_go_on(tmp_path, source, target, case)
 

@@ -43,6 +43,8 @@ PLUGIN_MODES = [
     ("pgoutput", "shard_small"),
     ("pgoutput", "batch"),
 ]
+#: Those that are left to make soak.
+LONG = {("wal2json", "shard_small"), ("pgoutput", "shard")}
 
 
 def run_in_schema(database: Database, schema: str, statements: list[str]) -> None:
@@ -89,7 +91,13 @@ def _receive_all(source_cluster, target_cluster, plugin):
         target.drop()
 
 
-@pytest.fixture(scope="module", params=PLUGIN_MODES, ids="-".join)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(pair, id="-".join(pair), marks=[pytest.mark.soak] if pair in LONG else [])
+        for pair in PLUGIN_MODES
+    ],
+)
 def replayed(received, request):
     plugin, mode = request.param
     own = received[plugin]

@@ -128,6 +128,7 @@ def test_values_that_only_the_source_knows_arrive_under_writers(pipeline):
     )
 
 
+@pytest.mark.soak
 def test_values_that_code_of_the_source_gives_arrive_under_writers(pipeline):
     for database, schema in ((pipeline.source, "app"), (pipeline.target, pipeline.schema("app"))):
         # An older version brought the function, which the source has yet to make.
@@ -145,7 +146,14 @@ def test_values_that_code_of_the_source_gives_arrive_under_writers(pipeline):
     assert pipeline.parked() == []
 
 
-@pytest.mark.parametrize("place", ["resync.parked", "resync.planned", "resync.copied"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "resync.parked",
+        pytest.param("resync.planned", marks=pytest.mark.soak),
+        pytest.param("resync.copied", marks=pytest.mark.soak),
+    ],
+)
 def test_resync_that_was_killed_is_taken_up_at_the_next_start(pipeline, place):
     pipeline.source.execute(RANDOM)
     pipeline.receive()

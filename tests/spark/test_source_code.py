@@ -52,7 +52,7 @@ CHANGES = (
 )
 
 
-@pytest.mark.parametrize("consistency", ["shard", "batch"])
+@pytest.mark.parametrize("consistency", ["shard", pytest.param("batch", marks=pytest.mark.soak)])
 def test_plain_copies_of_generated_columns_follow_compare_and_are_copied_again(
     source, target, consistency
 ):

@@ -11,6 +11,7 @@ import pytest
 from pgrepl.doctor import Status
 from pgrepl.doctor.machine import SparkProbe
 from pgrepl.doctor.spark_checks import check_closed
+from tests.support.copying import copy
 from tests.support.program import run_pgrepl, write_config
 from tests.support.replaying import checksums
 from tests.support.spark_cluster import SparkCluster, bare_python
@@ -67,11 +68,21 @@ def test_source_is_copied_by_executors_of_a_cluster(cluster, source, target, tmp
     done = run_pgrepl("basebackup", source.name, "--config", config)
     assert done.returncode == 0, done.stderr
     assert checksums(target, f"{source.name}_app") == checksums(source, "app")
+
+
+@pytest.mark.soak
+def test_executors_of_a_cluster_compare(cluster, source, target, tmp_path):
+    make_tables(source)
+    copy(target, source)
     target.execute(f"delete from {source.name}_app.history")
+    config = write_config(
+        tmp_path / "pgrepl.toml", target.dsn(), {source.name: source.dsn()}, cluster.toml()
+    )
     done = run_pgrepl("verify", source.name, "--config", config, "--wait", "0", "--json")
     assert "history" in done.stdout, done.stderr
 
 
+@pytest.mark.soak
 def test_doctor_sees_that_the_executors_have_what_they_need(cluster):
     probe = SparkProbe(cluster.config)
     finding = probe.finding()

@@ -92,7 +92,7 @@ def write_parked(connection, change: dict[str, str], payload: str) -> None:
     )
 
 
-def test_spool_of_the_version_before_is_applied_to_its_end(source, target, monkeypatch):
+def test_spool_of_the_version_before_is_applied_to_its_end(source, bare_target, monkeypatch):
     source.execute(
         "create table t (id int primary key, note text)",
         "create table u (id int primary key)",
@@ -102,16 +102,16 @@ def test_spool_of_the_version_before_is_applied_to_its_end(source, target, monke
     )
     older = [step for step in migrations.known_migrations() if step.version < SPOOL_BYTES]
     monkeypatch.setattr(migrations, "known_migrations", lambda: older)
-    pipeline = Pipeline(source, target)
-    with connect(target.endpoint(Side.TARGET), "test") as connection:
-        migrations.migrate(connection, target.endpoint(Side.TARGET))
+    pipeline = Pipeline(source, bare_target)
+    with connect(bare_target.endpoint(Side.TARGET), "test") as connection:
+        migrations.migrate(connection, bare_target.endpoint(Side.TARGET))
     # Today's basebackup writes them, and later steps make them.
-    target.execute(
+    bare_target.execute(
         "alter table replication.source_table add source_oid bigint, add unsent_changes bigint",
         "alter table replication.source add plugin text",
     )
     pipeline.copy()
-    target.execute(
+    bare_target.execute(
         "alter table replication.source_table drop source_oid, drop unsent_changes",
         "alter table replication.source drop plugin",
     )

@@ -264,6 +264,7 @@ def test_rows_without_a_key_are_compared_as_a_multiset(source, target):
     assert "no key" in (table.note or "")
 
 
+@pytest.mark.soak
 def test_nothing_is_found_under_load_and_what_is_planted_then_is(source, target, monkeypatch):
     monkeypatch.setattr(plan, "ROWS_PER_PIECE", 100)
     make_tables(source)

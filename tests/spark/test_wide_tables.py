@@ -17,7 +17,7 @@ def make_wide(name: str, column_count: int) -> str:
     return f"create table {name} (id int primary key, v text, {columns})"
 
 
-@pytest.mark.parametrize("consistency", ["shard", "batch"])
+@pytest.mark.parametrize("consistency", ["shard", pytest.param("batch", marks=pytest.mark.soak)])
 def test_changes_of_a_table_with_all_columns_it_can_have_are_applied(source, target, consistency):
     source.execute(
         make_wide("wide", MOST_COLUMNS),

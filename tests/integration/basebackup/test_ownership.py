@@ -38,6 +38,12 @@ OBJECTS = (
 
 
 @pytest.fixture
+def target(bare_target: Database) -> Database:
+    """Return a target where the role makes all there is itself."""
+    return bare_target
+
+
+@pytest.fixture
 def config(source: Database, target: Database, tmp_path: Path) -> Iterator[Config]:
     """Return a configuration whose role on the target has what doctor asks for, and no more."""
     role = f"{target.name}_role"

@@ -286,9 +286,9 @@ def test_schema_only_makes_the_schema_without_slot_or_rows(source, target):
     assert here == there
 
 
-def test_dry_run_prints_the_plan_and_changes_nothing(source, target, tmp_path):
+def test_dry_run_prints_the_plan_and_changes_nothing(source, bare_target, tmp_path):
     make_tables(source)
-    config = write_config(tmp_path / "pgrepl.toml", target.dsn(), {source.name: source.dsn()})
+    config = write_config(tmp_path / "pgrepl.toml", bare_target.dsn(), {source.name: source.dsn()})
     done = run_pgrepl("basebackup", source.name, "--dry-run", "--json", "--config", config)
     assert done.returncode == 0, done.stderr
     plan = json.loads(done.stdout)
@@ -300,16 +300,16 @@ def test_dry_run_prints_the_plan_and_changes_nothing(source, target, tmp_path):
     }
     assert any("PRIMARY KEY" in step["sql"] for step in plan["steps"])
     assert not has_slot(source)
-    assert target.value("select to_regnamespace('replication')") is None
+    assert bare_target.value("select to_regnamespace('replication')") is None
 
 
-def test_source_that_doctor_fails_is_refused_with_its_exit_code(source, target, tmp_path):
+def test_source_that_doctor_fails_is_refused_with_its_exit_code(source, bare_target, tmp_path):
     source.execute("create table keyless (a int)")
-    config = write_config(tmp_path / "pgrepl.toml", target.dsn(), {source.name: source.dsn()})
+    config = write_config(tmp_path / "pgrepl.toml", bare_target.dsn(), {source.name: source.dsn()})
     done = run_pgrepl("basebackup", source.name, "--config", config)
     assert done.returncode == 20
     assert "replica-identity" in done.stderr
-    assert target.value("select to_regnamespace('replication')") is None
+    assert bare_target.value("select to_regnamespace('replication')") is None
 
 
 def test_password_is_in_no_argument_of_pg_dump(source, monkeypatch):

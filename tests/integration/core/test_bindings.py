@@ -23,11 +23,6 @@ from tests.support.waiting import wait_until
 
 
 @pytest.fixture
-def target(migrated_target: Database) -> Database:
-    return migrated_target
-
-
-@pytest.fixture
 def source_id(target: Database) -> int:
     return add_streaming_source(target)
 

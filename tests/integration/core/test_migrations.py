@@ -17,6 +17,12 @@ from tests.support.database import Database
 NEWEST = known_migrations()[-1].version
 
 
+@pytest.fixture
+def target(bare_target: Database) -> Database:
+    """Return a target that the test migrates."""
+    return bare_target
+
+
 def migrate_target(target: Database, **parameters: str) -> int:
     endpoint = target.endpoint(Side.TARGET, **parameters)
     with connect(endpoint, "test") as connection:

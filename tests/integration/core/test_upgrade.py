@@ -19,6 +19,12 @@ SPOOL = 2
 PAYLOAD = b"\n".join([begin(0x100), change("I", "t", id="1", note="ü ☃ \n \\"), change("D", "u")])
 
 
+@pytest.fixture
+def target(bare_target: Database) -> Database:
+    """Return a target that the test migrates."""
+    return bare_target
+
+
 def migrate_target(target: Database) -> None:
     endpoint = target.endpoint(Side.TARGET)
     with connect(endpoint, "test") as connection:

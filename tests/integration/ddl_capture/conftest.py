@@ -10,11 +10,6 @@ from tests.support.following import Following
 
 
 @pytest.fixture
-def target(migrated_target: Database) -> Database:
-    return migrated_target
-
-
-@pytest.fixture
 def follow(source: Database, target: Database) -> Callable[..., Following]:
     """Return a function that makes a source whose DDL is captured and followed."""
 

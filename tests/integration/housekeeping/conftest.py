@@ -62,11 +62,6 @@ class Household:
 
 
 @pytest.fixture
-def target(migrated_target: Database) -> Database:
-    return migrated_target
-
-
-@pytest.fixture
 def household(source: Database, stream_from: Callable[..., Streaming]) -> Household:
     """Return a source whose schema "public" is the target's "shop_public"; both are empty."""
     streaming = stream_from(source)

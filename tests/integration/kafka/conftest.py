@@ -19,11 +19,6 @@ def topics(broker: Broker) -> Topics:
 
 
 @pytest.fixture
-def target(migrated_target: Database) -> Database:
-    return migrated_target
-
-
-@pytest.fixture
 def stream_of(topics: Topics, target: Database, tmp_path: Path) -> Callable[..., Stream]:
     """Return a function that makes a source of topics."""
 

@@ -13,11 +13,6 @@ from tests.support.live import Live
 from tests.support.live_writers import FILL, SPOIL, TABLE, live_writers
 
 
-@pytest.fixture
-def target(migrated_target: Database) -> Database:
-    return migrated_target
-
-
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     monkeypatch.setattr("pgrepl.resync.chunked.run.FIRST_LIMIT", 25)

@@ -27,11 +27,6 @@ CHUNK = 25
 TABLE = "create table t (id int primary key, a int, body text)"
 
 
-@pytest.fixture
-def target(migrated_target: Database) -> Database:
-    return migrated_target
-
-
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     monkeypatch.setattr("pgrepl.resync.chunked.run.FIRST_LIMIT", CHUNK)

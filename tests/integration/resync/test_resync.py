@@ -142,11 +142,11 @@ def _run_cancelled(connection: psycopg.Connection, statement: LiteralString) -> 
     "place",
     [
         "resync.parked",
-        "resync.waited",
-        "resync.planned",
+        pytest.param("resync.waited", marks=pytest.mark.soak),
+        pytest.param("resync.planned", marks=pytest.mark.soak),
         "resync.copied",
         "resync.before_swap_commit",
-        "resync.swapped",
+        pytest.param("resync.swapped", marks=pytest.mark.soak),
     ],
 )
 def test_killed_resync_is_started_over_by_the_same_command(source, target, tmp_path, place):

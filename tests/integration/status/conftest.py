@@ -14,11 +14,6 @@ __all__ = ["make_cluster", "stream_alone", "stream_from", "streaming"]
 
 
 @pytest.fixture
-def target(migrated_target: Database) -> Database:
-    return migrated_target
-
-
-@pytest.fixture
 def streaming(source: Database, stream_from: Callable[..., Streaming]) -> Streaming:
     """Return a streaming source with one table, ``public.t (id, note)``."""
     source.execute("create table t (id bigint primary key, note text)")
