@@ -11,7 +11,7 @@ from typing import TypeVar
 from pgrepl.config.dsn import Endpoint
 from pgrepl.postgres.connect import Connection, connect
 
-__all__ = ["run_lanes"]
+__all__ = ["run_in_sessions"]
 
 _STAGE = "basebackup"
 
@@ -21,7 +21,7 @@ _CANCEL_AGAIN_S = 1.0
 Item = TypeVar("Item")
 
 
-def run_lanes(
+def run_in_sessions(
     endpoint: Endpoint, items: Iterable[Item], work: Callable[[Connection, Item], None], jobs: int
 ) -> None:
     """Do the work for every item, in their order, on as many sessions as there are jobs.
@@ -33,7 +33,7 @@ def run_lanes(
         return
     running: set[Connection] = set()
 
-    def run_lane() -> None:
+    def run_session() -> None:
         with connect(endpoint, _STAGE) as connection:
             running.add(connection)
             try:
@@ -42,15 +42,15 @@ def run_lanes(
             finally:
                 running.discard(connection)
 
-    lane_count = min(jobs, len(left))
-    with ThreadPoolExecutor(lane_count) as pool:
-        lanes = [pool.submit(run_lane) for _ in range(lane_count)]
+    session_count = min(jobs, len(left))
+    with ThreadPoolExecutor(session_count) as pool:
+        sessions = [pool.submit(run_session) for _ in range(session_count)]
         try:
-            for lane in wait(lanes, return_when=FIRST_EXCEPTION).done:
-                lane.result()
+            for session in wait(sessions, return_when=FIRST_EXCEPTION).done:
+                session.result()
         except BaseException:
             left.clear()
-            _cancel(lanes, running)
+            _cancel(sessions, running)
             raise
 
 
@@ -61,11 +61,11 @@ def _drain(left: deque[Item]) -> Iterator[Item]:
             yield left.popleft()
 
 
-def _cancel(lanes: Sequence[Future[None]], running: set[Connection]) -> None:
+def _cancel(sessions: Sequence[Future[None]], running: set[Connection]) -> None:
     """End what runs: nobody waits for an index of hours after Ctrl-C or an error elsewhere."""
     patience_s = 0.0
     # Not only once: a request that comes before its statement has no effect.
-    while wait(lanes, patience_s).not_done:
+    while wait(sessions, patience_s).not_done:
         for connection in list(running):
             connection.cancel_safe(timeout=5)
         patience_s = _CANCEL_AGAIN_S

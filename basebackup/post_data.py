@@ -14,7 +14,7 @@ from itertools import groupby
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.basebackup.parallel_sessions import run_lanes
+from pgrepl.basebackup.parallel_sessions import run_in_sessions
 from pgrepl.basebackup.schema.plan import Phase
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.naming import shown_name
@@ -54,7 +54,7 @@ def _run_phase(endpoint: Endpoint, source_id: int, steps: Sequence[PendingStep],
         for step in group:
             _run_step(endpoint, connection, source_id, step)
 
-    run_lanes(endpoint, [steps] if jobs == 1 else _group(steps), run_group, jobs)
+    run_in_sessions(endpoint, [steps] if jobs == 1 else _group(steps), run_group, jobs)
 
 
 def _group(steps: Sequence[PendingStep]) -> list[list[PendingStep]]:
@@ -188,4 +188,4 @@ def analyze(
         with translated(endpoint, f"cannot analyze {root[0]}.{root[1]}"):
             session.execute(SQL("analyze {}").format(Identifier(*root)))
 
-    run_lanes(endpoint, roots, run, jobs)
+    run_in_sessions(endpoint, roots, run, jobs)

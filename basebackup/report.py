@@ -11,9 +11,9 @@ from pgrepl.config.naming import TableSelection
 from pgrepl.lsn import Lsn
 from pgrepl.store.copy_work import TableProgress
 
-__all__ = ["CopyOptions", "CopyReport", "Outcome", "Stage", "Watcher"]
+__all__ = ["CopyOptions", "CopyReport", "Outcome", "Phase", "Watcher"]
 
-Stage = Literal[
+Phase = Literal[
     "slot",
     "schema",
     "data",
@@ -86,8 +86,8 @@ class CopyReport:
 class Watcher(Protocol):
     """Who is told how the copy gets on."""
 
-    def begin(self, stage: Stage) -> None:
-        """Hear that a stage begins."""
+    def begin(self, phase: Phase) -> None:
+        """Hear that a phase begins."""
 
     def show(self, tables: Sequence[TableProgress]) -> None:
         """Hear how far each table is, about once a second."""

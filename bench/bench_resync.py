@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psycopg
 
-from pgrepl.basebackup.report import CopyOptions, Stage
+from pgrepl.basebackup.report import CopyOptions, Phase
 from pgrepl.basebackup.run import copy_source
 from pgrepl.config.dsn import Dsn
 from pgrepl.config.model import Config, ReplayConfig, SourceConfig, SparkConfig, TargetConfig
@@ -37,7 +37,7 @@ ROWS = (
 
 
 class _Quiet:
-    def begin(self, _: Stage) -> None:
+    def begin(self, _: Phase) -> None:
         """Say nothing."""
 
     def show(self, _: Sequence[TableProgress]) -> None:

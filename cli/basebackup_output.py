@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.basebackup.dry_run import CopyPlan
-from pgrepl.basebackup.report import CopyReport, Stage, Watcher
+from pgrepl.basebackup.report import CopyReport, Phase, Watcher
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.cli.output import (
     is_terminal,
@@ -52,10 +52,10 @@ class LogWatcher:
         self._copied = _Pace()
         self._done = _Pace()
 
-    def begin(self, stage: Stage) -> None:
-        """Log that a stage begins."""
+    def begin(self, phase: Phase) -> None:
+        """Log that a phase begins."""
         self._last = time.monotonic()
-        logger.info("basebackup: %s", stage, extra={"source": self._source})
+        logger.info("basebackup: %s", phase, extra={"source": self._source})
 
     def show(self, tables: Sequence[TableProgress]) -> None:
         """Log how far it is, if the last line is old enough."""
@@ -90,10 +90,10 @@ class BarWatcher:
         self._total: _Bar | None = None
         self._bars: dict[str, _Bar] = {}
 
-    def begin(self, stage: Stage) -> None:
-        """Name the stage."""
+    def begin(self, phase: Phase) -> None:
+        """Name the phase."""
         # A style given to print() would be that of the bars below too.
-        self._progress.console.print(f"[dim]{stage} …[/dim]")
+        self._progress.console.print(f"[dim]{phase} …[/dim]")
 
     def show(self, tables: Sequence[TableProgress]) -> None:
         """Move the bars."""

@@ -35,9 +35,9 @@ class LogWatcher:
         self._source = source
         self._last = time.monotonic()
 
-    def begin(self, stage: str) -> None:
-        """Log that a stage begins."""
-        logger.info("verify: %s", stage, extra={"source": self._source})
+    def begin(self, phase: str) -> None:
+        """Log that a phase begins."""
+        logger.info("verify: %s", phase, extra={"source": self._source})
 
     def show(self, done: int, total: int, source_rows: int) -> None:
         """Log how far it is, if the last line is old enough."""
@@ -57,9 +57,9 @@ class BarWatcher:
         self._source = source
         self._bar = progress.add_task(source, total=None)
 
-    def begin(self, stage: str) -> None:
-        """Name the stage."""
-        self._progress.update(self._bar, description=f"{self._source}: {stage}")
+    def begin(self, phase: str) -> None:
+        """Name the phase."""
+        self._progress.update(self._bar, description=f"{self._source}: {phase}")
 
     def show(self, done: int, total: int, source_rows: int) -> None:
         """Move the bar."""

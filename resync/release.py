@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgrepl.basebackup.report import Stage
+from pgrepl.basebackup.report import Phase
 from pgrepl.catalog.unreadable import unreadable_error
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
 from pgrepl.ddl_capture import Applier
@@ -122,7 +122,7 @@ class _Watcher:
 
     pause: Callable[[float], None]
 
-    def begin(self, _: Stage) -> None:
+    def begin(self, _: Phase) -> None:
         self.pause(0.0)
 
     def show(self, _: Sequence[TableProgress]) -> None:

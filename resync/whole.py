@@ -303,7 +303,7 @@ class WholeResync:
                 .shape
             )
             if shape is None:
-                raise PgreplError(f"the copy of {table} is gone")
+                raise PgreplError(f"the copy of {table} does not exist any more")
             merged = merge_shadow(self._target, shape, shadow_place(resync_id), table.columns)
             finish_resync(self._target, self._sides.source_id, key, resync_id)
             set_resync_state(self._target, resync_id, "catching up")

@@ -136,8 +136,8 @@ class VerifyReport:
 class Watcher(Protocol):
     """Who is told how a comparison gets on."""
 
-    def begin(self, stage: str) -> None:
-        """Hear that a stage begins."""
+    def begin(self, phase: str) -> None:
+        """Hear that a phase begins."""
 
     def show(self, done: int, total: int, source_rows: int) -> None:
         """Hear how many pieces are compared."""

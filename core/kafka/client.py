@@ -31,7 +31,7 @@ class Topic:
     """What a topic is like."""
 
     name: str
-    #: Another one after it was deleted and made anew.
+    #: Another one after it was deleted and created again.
     incarnation: str
     partition_count: int
     #: ``delete``, ``compact``, or both.

@@ -40,7 +40,7 @@ class Routed(NamedTuple):
 class Native(Protocol):
     """What ``module.c`` has; the C files say what each does.
 
-    What is damaged is a ``ValueError`` with a text that says what.
+    What is corrupted is a ``ValueError`` with a text that says what.
     """
 
     def group_changes(self, payload: bytes, change_count: int, /) -> list[tuple[bytes, bytes]]:

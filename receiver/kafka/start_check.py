@@ -53,7 +53,7 @@ def check_known(
             )
         if topic.incarnation != known.incarnation:
             raise SourceError(
-                f'source "{config.name}": topic "{known.topic}" was deleted and made anew:'
+                f'source "{config.name}": topic "{known.topic}" was deleted and created again:'
                 " its offsets mean other records now",
                 hint=f"To begin with what is there now: {command('drop', config.name)}",
             )

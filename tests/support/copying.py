@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgrepl.basebackup.report import CopyOptions, CopyReport, Stage
+from pgrepl.basebackup.report import CopyOptions, CopyReport, Phase
 from pgrepl.basebackup.run import copy_source
 from pgrepl.config.dsn import Dsn
 from pgrepl.config.model import (
@@ -27,16 +27,16 @@ SQL = Path(__file__).parent / "sql"
 
 @dataclass
 class Recorder:
-    """A watcher that remembers, and does what a test wants done when a stage begins."""
+    """A watcher that remembers, and does what a test wants done when a phase begins."""
 
-    at: Mapping[Stage, Callable[[], Any]] = field(default_factory=dict)
-    stages: list[Stage] = field(default_factory=list)
+    at: Mapping[Phase, Callable[[], Any]] = field(default_factory=dict)
+    phases: list[Phase] = field(default_factory=list)
     shown: list[Sequence[TableProgress]] = field(default_factory=list)
 
-    def begin(self, stage: Stage) -> None:
-        self.stages.append(stage)
-        if stage in self.at:
-            self.at[stage]()
+    def begin(self, phase: Phase) -> None:
+        self.phases.append(phase)
+        if phase in self.at:
+            self.at[phase]()
 
     def show(self, tables: Sequence[TableProgress]) -> None:
         self.shown.append(tables)

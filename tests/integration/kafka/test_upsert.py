@@ -92,7 +92,7 @@ def test_topic_made_anew_is_refused(topics, stream_of):
     topics.delete(topic)
     topics.make("public.people")
     topics.send(topic, [put(2, "bob"), put(3, "cy")])
-    with pytest.raises(SourceError, match="made anew"):
+    with pytest.raises(SourceError, match="created again"):
         stream.receive()
 
 

@@ -7,7 +7,7 @@ import threading
 import psycopg
 import pytest
 
-from pgrepl.basebackup.parallel_sessions import run_lanes
+from pgrepl.basebackup.parallel_sessions import run_in_sessions
 from pgrepl.config.dsn import Side
 
 TOO_LONG_S = 600
@@ -20,20 +20,20 @@ def test_every_item_is_done_once_by_no_more_sessions_than_jobs(target):
         ((pid,),) = connection.execute("select pg_backend_pid()").fetchall()
         done.append((item, pid))
 
-    run_lanes(target.endpoint(Side.TARGET), range(50), work, 3)
+    run_in_sessions(target.endpoint(Side.TARGET), range(50), work, 3)
     assert sorted(item for item, _ in done) == list(range(50))
     assert len({pid for _, pid in done}) <= 3
 
 
 def test_one_lane_keeps_the_order(target):
     done = []
-    run_lanes(target.endpoint(Side.TARGET), "bca", lambda _, item: done.append(item), 1)
+    run_in_sessions(target.endpoint(Side.TARGET), "bca", lambda _, item: done.append(item), 1)
     assert done == ["b", "c", "a"]
 
 
 def test_nothing_to_do_needs_no_server(target):
     unreachable = target.endpoint(Side.TARGET, host="/nonexistent")
-    run_lanes(unreachable, [], lambda *_: None, 4)
+    run_in_sessions(unreachable, [], lambda *_: None, 4)
 
 
 def test_an_error_ends_what_runs_and_lets_nothing_begin(target):
@@ -49,7 +49,9 @@ def test_an_error_ends_what_runs_and_lets_nothing_begin(target):
         sleep_until_cancelled(connection)
 
     with pytest.raises(KeyError, match="fails"):
-        run_lanes(target.endpoint(Side.TARGET), ["sleeps", "fails", "never", "begins"], work, 2)
+        run_in_sessions(
+            target.endpoint(Side.TARGET), ["sleeps", "fails", "never", "begins"], work, 2
+        )
     assert sorted(begun) == ["fails", "sleeps"]
 
 
@@ -69,7 +71,7 @@ def test_a_statement_sent_after_the_request_to_cancel_it_ends_too(target, monkey
 
     monkeypatch.setattr(psycopg.Connection, "cancel_safe", cancel_and_tell)
     with pytest.raises(KeyError, match="fails"):
-        run_lanes(target.endpoint(Side.TARGET), ["is late", "fails"], work, 2)
+        run_in_sessions(target.endpoint(Side.TARGET), ["is late", "fails"], work, 2)
 
 
 def sleep_until_cancelled(connection):
@@ -79,4 +81,4 @@ def sleep_until_cancelled(connection):
 
 def test_an_index_error_of_the_work_is_an_error(target):
     with pytest.raises(IndexError):
-        run_lanes(target.endpoint(Side.TARGET), [[]], lambda _, item: item[0], 2)
+        run_in_sessions(target.endpoint(Side.TARGET), [[]], lambda _, item: item[0], 2)
