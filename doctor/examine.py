@@ -18,6 +18,7 @@ from pgrepl.doctor.capture_checks import CaptureFacts, check_capture, read_captu
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
 from pgrepl.doctor.orphaned_slot_checks import check_orphaned_slots
 from pgrepl.doctor.orphaned_source_checks import check_orphaned_sources
+from pgrepl.doctor.passed_over_checks import check_passed_over
 from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
 from pgrepl.doctor.publication_checks import check_publications
 from pgrepl.doctor.source_checks import (
@@ -110,8 +111,11 @@ def _examine_databases(
     """Examine sources and target; the second list is what they say about this machine."""
     # Dead servers are waited for at the same time, not one after the other; Ctrl-C waits for none.
     owners = {source.name: source.owner_role for source in sources}
+    selections = {source.name: source.selection for source in sources if source.is_database}
     asking_target = BackgroundCall(
-        lambda: _visit(config.target.endpoint, partial(read_target, owners=owners))
+        lambda: _visit(
+            config.target.endpoint, partial(read_target, owners=owners, selections=selections)
+        )
     )
     streams = [source for source in sources if not source.is_database]
     sources = [source for source in sources if source.is_database]
@@ -231,4 +235,5 @@ def _examine_target(
             visit.facts.server.origins,
             {source.name: source.slot for source in config.sources.values()},
         )
+        findings.append(check_passed_over(visit.facts.passed_over))
     return Examination(Area.TARGET, "target", tuple(findings), visit.psql_conninfo)

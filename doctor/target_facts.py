@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from psycopg.rows import class_row, scalar_row
 
 from pgrepl.catalog.ownership import OwnerRole, hand_over_statements, read_owner
+from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.migrations import read_version
-from pgrepl.store.sources import read_schema_sources, read_slots
+from pgrepl.store.sources import find_source, read_schema_sources, read_slots
+from pgrepl.store.unselected import find_unselected
 
 __all__ = ["SchemaOwner", "SourceCode", "TargetFacts", "TargetServer", "read_target"]
 
@@ -75,12 +77,22 @@ class TargetFacts:
     source_slots: Mapping[str, str] = field(default_factory=dict)
     #: Who is to own the schemas of each source of the configuration.
     owners: Sequence[SchemaOwner] = ()
+    #: Replicated tables of those sources that their patterns do not take in, by their sources.
+    passed_over: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Code of those sources in their copies, in the order in which it can be removed.
     code: Sequence[SourceCode] = ()
 
 
-def read_target(connection: Connection, owners: Mapping[str, str]) -> TargetFacts:
-    """Read all facts about the target; ``owners`` leads from sources to the roles for them."""
+def read_target(
+    connection: Connection,
+    owners: Mapping[str, str],
+    selections: Mapping[str, TableSelection],
+) -> TargetFacts:
+    """Read all facts about the target.
+
+    ``owners`` leads from sources to the roles for them, ``selections`` from those that are
+    databases to what is replicated of them.
+    """
     with connection.cursor(row_factory=class_row(TargetServer)) as cursor:
         (server,) = cursor.execute(load_query("pgrepl.doctor", "target_server")).fetchall()
     with connection.cursor(row_factory=scalar_row) as cursor:
@@ -96,8 +108,23 @@ def read_target(connection: Connection, owners: Mapping[str, str]) -> TargetFact
         owners=[
             _read_owner(connection, source, role, own_schemas) for source, role in owners.items()
         ],
+        passed_over=_read_passed_over(connection, selections) if version else {},
         code=_read_code(connection, own_schemas, owners),
     )
+
+
+def _read_passed_over(
+    connection: Connection, selections: Mapping[str, TableSelection]
+) -> Mapping[str, Sequence[str]]:
+    rows = {source: find_source(connection, source) for source in selections}
+    return {
+        source: [
+            shown_name(*name)
+            for name in find_unselected(connection, row.source_id, selections[source])
+        ]
+        for source, row in rows.items()
+        if row is not None
+    }
 
 
 def _read_code(

@@ -50,6 +50,7 @@ from pgrepl.store.streams import (
     record_position,
 )
 from pgrepl.store.table_marks import add_lost_table, read_marked
+from pgrepl.store.unselected import mark_unselected
 from pgrepl.terminal import command
 
 __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
@@ -268,6 +269,7 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
                 include=[pattern.text for pattern in selection.include],
                 exclude=[pattern.text for pattern in selection.exclude],
             )
+            mark_unselected(other, source.source_id, selection)
     except BaseException:
         connection.close()
         raise

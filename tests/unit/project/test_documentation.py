@@ -114,7 +114,7 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     judged = {check for kind in kinds for check in checks[f"{kind}_checks"]}
     assert set(documented["source"]) == judged | unreachable
     assert set(documented["stream"]) == checks["stream_checks"] | {"registry"}
-    kinds_of_target = ("target", "owner", "code", "orphaned_source")
+    kinds_of_target = ("target", "owner", "code", "orphaned_source", "passed_over")
     of_target = {check for kind in kinds_of_target for check in checks[f"{kind}_checks"]}
     assert set(documented["target"]) == of_target | version | unreachable
     here = checks["machine"] | checks["spark_checks"] | checks["examine"]
