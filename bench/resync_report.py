@@ -1,0 +1,75 @@
+"""The page docs/benchmarks/resync.md, made of what ``bench_resync`` measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["render", "write_report"]
+
+_HEAD = """# Resync
+
+Written by `bench/bench_resync.py` from [resync.json](resync.json); do not edit it.
+
+Two PostgreSQL servers on one machine, {jobs} jobs; rows of a kilobyte with a bigint key. Measured:
+{measured}. Seconds are of the command from start to end, the start of the program among them.
+*Equal*: no row of the copy differs; *1 %*: every hundredth does; *all*: every row does; *new*: the
+table was never copied. Receive and replay run beside the chunked ones.
+"""
+
+_RATES = """## By write rate
+
+The smallest of these tables, no row of which differs, while two sessions update single rows of it.
+Age: of the oldest snapshot that pgrepl had open on the source, looked at ten times a second.
+"""
+
+
+def write_report(folder: Path, result: Mapping[str, Any]) -> None:
+    """Write what was measured so far."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "resync.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (folder / "resync.md").write_text(render(result), encoding="utf-8")
+
+
+def render(result: Mapping[str, Any]) -> str:
+    """Return the page."""
+    parts = [_HEAD.format(jobs=result["jobs"], measured=result["measured"])]
+    sizes: Sequence[Mapping[str, Any]] = result["sizes"]
+    header = ["", *(f"{size['mb']:,} MB, {size['rows']:,} rows" for size in sizes)]
+    rows = [
+        [case, *(_pace(size, case) for size in sizes)]
+        for case in (sizes[0]["seconds"] if sizes else ())
+    ]
+    parts += ["## By size\n\nSeconds, and megabytes of the table a second.\n", _table(header, rows)]
+    if result["rates"]:
+        parts += [
+            _RATES,
+            _table(
+                ["writes/s asked for", "way", "seconds", "writes/s before", "meanwhile", "age s"],
+                [_rate(row) for row in result["rates"]],
+            ),
+        ]
+    return "\n".join(parts)
+
+
+def _pace(size: Mapping[str, Any], case: str) -> str:
+    seconds = size["seconds"].get(case)
+    return "" if seconds is None else f"{seconds:.1f} s, {size['mb'] / seconds:.1f} MB/s"
+
+
+def _rate(row: Mapping[str, Any]) -> list[str]:
+    return [
+        row["rate"],
+        row["way"],
+        f"{row['seconds']:.1f}",
+        f"{row['tps_alone']:,.0f}",
+        f"{row['tps_meanwhile']:,.0f}",
+        f"{row['oldest_s']:.2f}",
+    ]
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
