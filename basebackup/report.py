@@ -23,6 +23,7 @@ Phase = Literal[
     "sequences",
     "statistics",
     "waiting",
+    "chunks",
     "swap",
     "changes that waited",
 ]

@@ -172,12 +172,19 @@ def _print(report: ResyncReport, applied: dict[tuple[str, str], int], *, is_json
         gone = [shown_name(*key) for key in report.gone]
         seconds = round(report.seconds, 2)
         closed = [shown_name(*item.key) for item in report.unreadable]
+        passed = [shown_name(*key) for key in report.passed_over]
         document = {"source": report.source, "tables": rows, "gone": gone, "unreadable": closed}
-        print_json({**document, "seconds": seconds})
+        print_json({**document, "passed_over": passed, "seconds": seconds})
         return
     for key in report.gone:
         name = shown_name(*key)
         print_line(f"gone: {name}: neither the source nor the target has it any more")
+    for key in report.passed_over:
+        name = shown_name(*key)
+        print_line(
+            f"passed over: {name}: the patterns do not take it in any more; its copy stays as it"
+            " is, and gets no changes"
+        )
     for key, table in zip(keys, report.tables, strict=True):
         print_line(
             f"copied: {shown_name(*key)}: {table.row_count:,} rows,"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgrepl.durations import print_duration
+from pgrepl.store.unselected import UNSELECTED
 
 if TYPE_CHECKING:
     from pgrepl.status import Positions, SourceStatus, Step
@@ -131,7 +132,7 @@ def _target(target: TargetFacts) -> Iterator[Line]:
     for table in target.tables:
         if reason := _not_well(table):
             is_stuck = table.parked_at is not None and table.parked_kind != "paused"
-            is_bad = is_stuck or table.resync_reason is not None or table.due_reason is not None
+            is_bad = is_stuck or table.needs_resync
             yield Line("", f"{table.name}: {reason}", "red" if is_bad else "yellow")
     for failure in target.failures:
         yield Line("  last error", f"{failure.stage}, {failure.at:%Y-%m-%d %H:%M:%S}Z", "red")
@@ -171,10 +172,8 @@ def _tables(target: TargetFacts) -> str:
             table.parked_at is not None and table.parked_kind != "paused" for table in target.tables
         ),
         "paused": sum(table.parked_kind == "paused" for table in target.tables),
-        "need a resync": sum(
-            table.resync_reason is not None or table.due_reason is not None
-            for table in target.tables
-        ),
+        "need a resync": sum(table.needs_resync for table in target.tables),
+        "passed over": sum(table.resync_reason == UNSELECTED for table in target.tables),
     }
     words = [f"{count} {word}" for word, count in counts.items() if count or word == "ready"]
     if target.pending_ddl_count:
@@ -191,6 +190,8 @@ def _not_well(table: TableOverview) -> str:
     if table.due_reason is not None:
         failed = f", failed {_count(table.due_attempts, 'time')}" if table.due_attempts else ""
         reasons.append(f"replay copies it again{failed}: {table.due_reason}")
+    elif table.resync_reason == UNSELECTED:
+        reasons.append(UNSELECTED)
     elif table.resync_reason is not None:
         reasons.append(f"needs a resync: {table.resync_reason}")
     if table.parked_reason is not None:
@@ -208,16 +209,29 @@ def _not_well(table: TableOverview) -> str:
 def _resync(table: TableOverview) -> str:
     """Say how far a resync is."""
     words = [f"resync ({table.resync_way}) {table.resync_state}"]
+    if table.resync_way == "chunked":
+        words.append(_of_about(table.resync_chunks or 0, table.resync_chunk_estimate, "chunk"))
+    elif table.part_count:
+        words.append(f"{table.done_count} of {_count(table.part_count, 'part')}")
     if table.resync_rows:
-        words.append(f"{table.resync_rows:,} rows")
+        words.append(_of_about(table.resync_rows, table.resync_row_estimate, "row"))
     if table.resync_bytes and table.resync_estimate:
         size = f"{print_bytes(table.resync_bytes)} of about {print_bytes(table.resync_estimate)}"
         words.append(size)
+    if table.resync_bytes_per_s is not None:
+        words.append(f"{print_bytes(table.resync_bytes_per_s)}/s")
     if table.resync_seconds_left is not None:
         words.append(f"about {print_duration(table.resync_seconds_left)} left")
     if table.resync_error is not None:
         words.append(f"failed: {table.resync_error}")
     return ", ".join(words)
+
+
+def _of_about(number: int, all_: int | None, thing: str) -> str:
+    """Say how many of how many, as far as that is known."""
+    if not all_:
+        return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+    return f"{number:,} of about {all_:,} {thing}s"
 
 
 def _count(number: int, thing: str) -> str:

@@ -26,7 +26,7 @@ from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
 from pgrepl.store.tables import read_source_tables
 from pgrepl.syntax.remap import SchemaMap
 
-__all__ = ["MissedDdl", "find_missed"]
+__all__ = ["MissedDdl", "find_missed", "is_behind", "read_names"]
 
 _STAGE = "ddl"
 
@@ -66,15 +66,15 @@ def find_missed(config: Config, source: SourceConfig, status: CaptureStatus) -> 
             connect(source.endpoint, _STAGE) as source_session,
             translated(source.endpoint, "cannot compare the tables"),
         ):
-            is_behind = _is_behind(source_session, target, row, status)
+            is_late = is_behind(source_session, target, row, status)
             known = {table.key for table in rows}
             new = [key for key in _selected(source_session, source) if key not in known]
             mine = read_definitions(source_session, [*uncertain, *new])
-            names = _read_names(source_session, target, row)
+            names = read_names(source_session, target, row)
         there = set(_targets(copied, names))
         theirs = read_definitions(target, _targets(uncertain, names))
         found = list(_compare([*uncertain, *new], mine, theirs, names, there))
-    return MissedDdl(len(uncertain), is_behind, found)
+    return MissedDdl(len(uncertain), is_late, found)
 
 
 def _is_covered(start: Lsn | None, status: CaptureStatus) -> bool:
@@ -87,7 +87,7 @@ def _is_covered(start: Lsn | None, status: CaptureStatus) -> bool:
     )
 
 
-def _is_behind(
+def is_behind(
     source_session: Connection, target: Connection, row: SourceRow, status: CaptureStatus
 ) -> bool:
     """Whether DDL in the log is not applied; a row's number is where the WAL stood."""
@@ -106,7 +106,8 @@ def _selected(source_session: Connection, source: SourceConfig) -> Iterator[Tabl
             yield table.key
 
 
-def _read_names(source_session: Connection, target: Connection, row: SourceRow) -> SchemaMap:
+def read_names(source_session: Connection, target: Connection, row: SourceRow) -> SchemaMap:
+    """Return what names of the source are on the target."""
     rows = source_session.execute(
         "select x.extname::text, n.nspname::text from pg_extension x"
         " join pg_namespace n on n.oid = x.extnamespace"

@@ -30,6 +30,8 @@ class TableFacts:
     is_live: bool
     #: Why it cannot be copied in chunks; None: it can.
     chunk_obstacle: str | None
+    #: In which way an earlier run began; None: none did.
+    begun: Way | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ def choose_way(facts: TableFacts, asked: WayAsked = "auto") -> Choice:
         return Choice(asked, "asked for")
     if obstacle is not None:
         return Choice("whole", obstacle)
+    if facts.begun is not None:
+        return Choice(facts.begun, "an earlier run began so")
     if facts.size_bytes < _LARGE_BYTES:
         return Choice("whole", "it is small")
     return Choice("chunked", "it is large, and stays live meanwhile")

@@ -6,11 +6,9 @@ keys. What they need of the source's schema is made with them, and nothing that 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-import psycopg
 from psycopg.sql import SQL, Composed, Identifier
 
 from pgrepl.basebackup.copy_state import SESSION
@@ -25,22 +23,22 @@ from pgrepl.basebackup.preflight import (
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.schema.known import Known, read_known
 from pgrepl.basebackup.schema.plan import SchemaPlan
-from pgrepl.basebackup.snapshot import Keeper
+from pgrepl.basebackup.snapshot import Keeper, Start
 from pgrepl.catalog.ownership import ensure_owner, hand_over
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
 from pgrepl.errors import SourceError, TargetError
 from pgrepl.postgres.advisory_locks import find_holder, receive_lock
 from pgrepl.postgres.queries import load_query
-from pgrepl.postgres.sqlstate import reason, translated
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
+from pgrepl.resync.late_keys import LOCK_TIMEOUT, late_key, make_late_keys
 from pgrepl.resync.sides import Sides
 from pgrepl.store.copy_work import (
     LeftOutRow,
     Phase,
     add_left_out,
     read_left_out,
-    remove_left_out,
 )
 from pgrepl.store.skipped_code import record_skipped
 from pgrepl.store.sources import (
@@ -50,14 +48,13 @@ from pgrepl.store.sources import (
     read_target_schemas,
 )
 from pgrepl.store.tables import add_joining_table, begin_copies, is_replicated, set_ready
+from pgrepl.syntax.parse import parse_one
+from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Join", "check_received", "hidden_name", "publish"]
 
-logger = logging.getLogger(__name__)
-
 _KEY_PHASES: tuple[Phase, ...] = ("key", "attach", "property")
 _LATE_PHASES: tuple[Phase, ...] = ("foreign_key", "validate", "valid_foreign_key")
-_LOCK_TIMEOUT = "set local lock_timeout = '10s'"
 
 
 def hidden_name(oid: int) -> str:
@@ -103,11 +100,26 @@ def publish(sides: Sides, tables: Sequence[SourceTable]) -> None:
 class Join:
     """New tables of one run."""
 
-    def __init__(self, sides: Sides, keeper: Keeper, tables: Sequence[SourceTable]) -> None:
-        """Plan how they are made, as the snapshot sees them; nothing is made yet."""
+    def __init__(
+        self,
+        sides: Sides,
+        keeper: Keeper,
+        tables: Sequence[SourceTable],
+        remade: Sequence[SourceTable] = (),
+        filled_at: Start | None = None,
+    ) -> None:
+        """Plan how they are made, as the snapshot sees them; nothing is made yet.
+
+        Of tables that are there and get another structure, what they need is made as well.
+        ``filled_at``: where an earlier run began to fill them, which made them and all rows.
+        """
         self._sides = sides
         self._keeper = keeper
-        self._preparation, self._known, self._plan = self._make_plan(tables)
+        self._remade = remade
+        self._filled_at = filled_at
+        self._preparation, self._known, self._plan = self._make_plan([*tables, *remade])
+        #: What belongs to columns that are there only later.
+        self.late: list[str] = []
         #: All that is made, partitioned tables among them.
         self.made = [
             table
@@ -156,7 +168,8 @@ class Join:
                 preparation.objects, {**preparation.schemas, **_of(recorded, preparation)}
             )
             self._check_schemas(preparation.schemas, recorded)
-            self._drop_earlier(preparation)
+            if self._filled_at is None:
+                self._drop_earlier(preparation)
             known = read_known(sides.target, dict(preparation.schemas))
         extensions = check_extensions(sides.target, sides.endpoint, preparation)
         plan = plan_schema(
@@ -200,7 +213,10 @@ class Join:
                 target.execute(SQL("create schema {}").format(Identifier(target_schema)))
                 add_target_schema(target, sides.source_id, schema, target_schema)
         for sql in self._plan.before:
-            target.execute(sql.encode())
+            if self._remade and _owns_sequence(sql):
+                self.late.append(sql)
+            else:
+                target.execute(sql.encode())
         for table in self.made:
             schema, name = self.place(table)
             target.execute(_rename(schema, table.name, name))
@@ -210,7 +226,7 @@ class Join:
 
     def _record_skipped(self) -> None:
         sides = self._sides
-        made = {table.key for table in self.made}
+        made = {table.key for table in (*self.made, *self._remade)}
         record_skipped(
             sides.target,
             sides.source_id,
@@ -230,7 +246,7 @@ class Join:
     def show(self) -> None:
         """Give the tables their names and keys, inside the caller's transaction."""
         sides, target = self._sides, self._sides.target
-        for statement in (*SESSION, _LOCK_TIMEOUT):
+        for statement in (*SESSION, LOCK_TIMEOUT):
             target.execute(statement)
         for table in self.made:
             schema, name = self.place(table)
@@ -241,7 +257,7 @@ class Join:
         owner = ensure_owner(target, sides.endpoint, sides.source.owner_role)
         if owner is not None:
             hand_over(target, self._preparation.schemas.values(), owner)
-        start = self._keeper.start
+        start = self._filled_at or self._keeper.start
         for table in self.made:
             if table.is_partitioned:
                 # It has no rows of its own, but TRUNCATE of it is in the stream.
@@ -267,31 +283,22 @@ class Join:
             sides.endpoint,
             self._preparation.schemas,
         )
-        for item, sql in self._late_keys():
-            try:
-                with sides.target.transaction():
-                    sides.target.execute(_LOCK_TIMEOUT)
-                    sides.target.execute(sql.encode())
-                    remove_left_out(sides.target, sides.source_id, item)
-            except psycopg.Error as exc:
-                if sides.target.closed:
-                    raise
-                logger.warning("a foreign key of %s is left to you: %s", item.name, reason(exc))
+        make_late_keys(sides, self._late_keys())
 
     def _late_keys(self) -> list[tuple[LeftOutRow, str]]:
         """Return the steps of foreign keys in order, each with how it is named until it is done."""
         steps = [s for phase in _LATE_PHASES for s in self._plan.steps if s.phase == phase]
         return [
-            (
-                LeftOutRow(
-                    "foreign key",
-                    shown_name(step.schema, step.table),
-                    f"not made yet for a table that joined; run: {step.sql}",
-                ),
-                step.sql,
-            )
-            for step in steps
+            late_key(step.schema, step.table, "for a table that joined", step.sql) for step in steps
         ]
+
+
+def _owns_sequence(sql: str) -> bool:
+    """Whether a statement gives a sequence to a column."""
+    kind, statement = statement_of(parse_one(sql))
+    return kind == "AlterSeqStmt" and any(
+        option.def_elem.defname == "owned_by" for option in statement.options
+    )
 
 
 def _of(recorded: Mapping[str, str], preparation: Preparation) -> dict[str, str]:

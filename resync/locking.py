@@ -32,8 +32,12 @@ def lock_patiently(
     table: tuple[str, str],
     work: Callable[[], None],
     options: ResyncOptions,
+    *,
+    with_readers: bool = False,
 ) -> None:
     """Do some work in a transaction that keeps writers, but no readers, away from a table.
+
+    ``with_readers``: it keeps readers away as well, from its partitions too.
 
     Raises
     ------
@@ -43,19 +47,22 @@ def lock_patiently(
     """
     begin = time.monotonic()
     told = ""
+    lock = SQL(
+        "lock table {} in access exclusive mode"
+        if with_readers
+        else "lock table only {} in share row exclusive mode"
+    )
     while True:
         try:
             with connection.transaction():
                 connection.execute("set local session_replication_role = replica")
                 connection.execute("set local row_security = off")
                 connection.execute(f"set local lock_timeout = {_LOCK_TIMEOUT_MS}")
-                connection.execute(
-                    SQL("lock table only {} in share row exclusive mode").format(Identifier(*table))
-                )
+                connection.execute(lock.format(Identifier(*table)))
                 work()
         except errors.LockNotAvailable as exc:
             waited_s = time.monotonic() - begin
-            blockers = _find_blockers(connection, table)
+            blockers = _find_blockers(connection, table, with_readers=with_readers)
             if waited_s > options.wait_s:
                 raise TargetUnavailable(
                     f"{endpoint}: table {shown_name(*table)} is locked by {blockers}, and was for"
@@ -71,7 +78,7 @@ def lock_patiently(
             return
 
 
-def _find_blockers(connection: Connection, table: tuple[str, str]) -> str:
+def _find_blockers(connection: Connection, table: tuple[str, str], *, with_readers: bool) -> str:
     """Return who has a lock that keeps us from ours, in words."""
     rows = connection.execute(
         "select l.pid, a.usename::text, extract(epoch from now() - a.xact_start)::integer"
@@ -79,8 +86,8 @@ def _find_blockers(connection: Connection, table: tuple[str, str]) -> str:
         " where l.locktype = 'relation' and l.relation = to_regclass(%s) and l.granted"
         " and l.database = (select oid from pg_database where datname = current_database())"
         " and l.pid <> pg_backend_pid()"
-        " and l.mode not in ('AccessShareLock', 'RowShareLock') order by 1",
-        (Identifier(*table).as_string(),),
+        " and (%s or l.mode not in ('AccessShareLock', 'RowShareLock')) order by 1",
+        (Identifier(*table).as_string(), with_readers),
     ).fetchall()
     said = [
         f"pid {pid}" + (f" of {role}" if role else "") + (f" for {s} s" if s is not None else "")

@@ -17,7 +17,7 @@ from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.keys import is_same_key
 
-__all__ = ["Merged", "merge_shadow", "merge_statements"]
+__all__ = ["Merged", "fill", "merge_shadow", "merge_statements"]
 
 _DIFFERENCE = Identifier("pg_temp", "pgrepl_difference")
 
@@ -42,6 +42,14 @@ def merge_shadow(
     return Merged(removed, added)
 
 
+def fill(
+    connection: Connection, table: Identifier, shadow: tuple[str, str], columns: Sequence[str]
+) -> int:
+    """Put the rows of a shadow into a table that has none, and return how many they are."""
+    names = {"table": table, "shadow": Identifier(*shadow)}
+    return connection.execute(_insert_all(names, columns)).rowcount
+
+
 def merge_statements(
     shape: Shape, shadow: tuple[str, str], columns: Sequence[str]
 ) -> Sequence[Composed]:
@@ -51,11 +59,7 @@ def merge_statements(
         # Nothing tells which row is which.
         return [
             SQL("delete from only {table}").format(**names),
-            _insert(
-                names,
-                columns,
-                SQL("select {} from {} s").format(_prefixed("s", columns), names["shadow"]),
-            ),
+            _insert_all(names, columns),
         ]
     is_same = is_same_key(shape, shape.key, _each("t", shape.key), _each("s", shape.key))
     return [
@@ -84,6 +88,11 @@ def merge_statements(
             ),
         ),
     ]
+
+
+def _insert_all(names: dict[str, Identifier], columns: Sequence[str]) -> Composed:
+    query = SQL("select {} from {} s").format(_prefixed("s", columns), names["shadow"])
+    return _insert(names, columns, query)
 
 
 def _insert(names: dict[str, Identifier], columns: Sequence[str], query: Composed) -> Composed:

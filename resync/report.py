@@ -43,4 +43,6 @@ class ResyncReport:
     gone: Sequence[tuple[str, str]]
     #: Tables that the role may not read; they stay as they are.
     unreadable: Sequence[Unreadable] = ()
+    #: Tables that were copied and that the patterns do not take in any more; they stay as they are.
+    passed_over: Sequence[tuple[str, str]] = ()
     seconds: float

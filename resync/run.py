@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -24,21 +25,23 @@ from pgrepl.postgres.connect import connect
 from pgrepl.postgres.server import identify
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.choice import TableFacts, choose_way
-from pgrepl.resync.chunked import ChunkedResync, find_obstacle, run_chunked
+from pgrepl.resync.chunked import ChunkedResync, ObstacleError, find_obstacle, run_chunked
 from pgrepl.resync.report import ResyncOptions, ResyncReport
 from pgrepl.resync.shadow import drop_orphans
-from pgrepl.resync.sides import Sides
+from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.tables import Choosing
-from pgrepl.resync.whole import CancelledError, Whole, WholeResync
+from pgrepl.resync.whole import CancelledError, WholeResync
 from pgrepl.store.copy_work import TableProgress, read_progress
 from pgrepl.store.migrations import migrate
 from pgrepl.store.parked import find_kind
-from pgrepl.store.resyncs import ResyncRow, fail_resync, find_resync, request_resync
+from pgrepl.store.resyncs import Amount, ResyncRow, fail_resync, find_resync, request_resync
 from pgrepl.store.sources import SourceRow, find_source
 from pgrepl.store.tables import read_conditions
 from pgrepl.terminal import command
 
 __all__ = ["resync_tables"]
+
+logger = logging.getLogger(__name__)
 
 _STAGE = "basebackup"
 
@@ -82,8 +85,16 @@ def resync_tables(
             choosing = Choosing(sides)
             tables = choosing.choose()
             gone = choosing.forget_gone()
+            passed_over = choosing.find_passed_over()
         if choosing.unreadable and not tables and not gone:
             raise unreadable_error(source.endpoint, choosing.unreadable)
+        if passed_over and not tables and not gone and not options.is_where_needed:
+            names = ", ".join(shown_name(*key) for key in passed_over)
+            raise UsageError(
+                f'the patterns of source "{source.name}" do not take in {names}: a copy that is'
+                " there stays as it is, and gets no changes",
+                hint="Take it in in pgrepl.toml, restart pgrepl receive, and run the same command.",
+            )
         if not tables and not gone and not options.is_where_needed:
             raise UsageError(
                 f'no replicated table of source "{source.name}" matches the names given',
@@ -100,6 +111,7 @@ def resync_tables(
         tables=[*copied, *live],
         gone=gone,
         unreadable=choosing.unreadable,
+        passed_over=passed_over,
         seconds=time.monotonic() - begin,
     )
 
@@ -119,7 +131,8 @@ class _Run:
         self._sides = sides
         self._target = sides.target
         self._choosing = choosing
-        self._whole = WholeResync(sides, choosing, watcher)
+        self._watcher = watcher
+        self._wholes: list[WholeResync] = []
 
     def copy(
         self, tables: Sequence[SourceTable]
@@ -130,13 +143,13 @@ class _Run:
             take_lock(self._target, resync_lock(self._sides.source.name, table.key))
         with translated(endpoint, "cannot record what is to be copied"):
             rows = {table.key: self._request(table) for table in tables}
-        wholes = [Whole(t, rows[t.key]) for t in tables if rows[t.key].way == "whole"]
         try:
-            if wholes:
-                self._whole.run(wholes)
+            self._run_whole([Whole(t, rows[t.key]) for t in tables if rows[t.key].way == "whole"])
             for table in tables:
                 if rows[table.key].way == "chunked":
-                    self._run_chunked(table, rows[table.key])
+                    resync = self._run_chunked(table, rows[table.key])
+                    del rows[table.key]
+                    rows[resync.key] = resync
         except CancelledError:
             raise
         except PgreplError as exc:
@@ -153,15 +166,18 @@ class _Run:
 
     def finish(self) -> None:
         """Do what has to wait until the tables are caught up."""
-        self._whole.finish()
+        for whole in self._wholes:
+            whole.finish()
+
+    def _run_whole(self, wholes: Sequence[Whole]) -> None:
+        if wholes:
+            self._wholes.append(WholeResync(self._sides, self._choosing, self._watcher))
+            self._wholes[-1].run(wholes)
 
     def _request(self, table: SourceTable) -> ResyncRow:
         """Record that a table is copied, in which way, and how far an earlier run came."""
         source_id = self._sides.source_id
         begun = find_resync(self._target, source_id, table.key)
-        asked = self._sides.options.way
-        if begun is not None and asked == "auto":
-            asked = begun.way
         ((size,),) = self._sides.source_session.execute(
             "select coalesce(pg_table_size(%s::regclass), 0)", (table.oid,)
         ).fetchall()
@@ -173,48 +189,79 @@ class _Run:
             is_live=condition is not None
             and condition.state == "ready"
             and condition.parked_reason is None,
-            chunk_obstacle=find_obstacle(
-                self._sides.source_session, self._target, self._sides.row, table
-            ),
+            chunk_obstacle="its copy has other columns"
+            if self._choosing.is_remade(table)
+            else find_obstacle(self._sides.source_session, self._target, self._sides.row, table),
+            begun=None if begun is None else begun.way,
         )
+        way = choose_way(facts, self._sides.options.way).way
         row = request_resync(
             self._target,
             source_id,
             table.key,
             oid=table.oid,
-            way=choose_way(facts, asked).way,
+            way=way,
             is_first=facts.is_first,
             max_rate=self._sides.options.max_rate,
             row_estimate=table.row_estimate,
             byte_estimate=size,
         )
-        is_other = begun is not None and (begun.way != row.way or begun.source_oid != table.oid)
+        is_other = begun is not None and (begun.way != way or begun.source_oid != table.oid)
         if is_other or (
             row.state == "catching up"
             and row.way == "whole"
             and find_kind(self._target, source_id, table.key) != "resync"
         ):
             # What waited could not be applied to that copy, or was: this is another resync.
-            return replace(row, state="requested")
+            return replace(row, way=way, state="requested")
         return row
 
-    def _run_chunked(self, table: SourceTable, resync: ResyncRow) -> None:
-        run_chunked(
-            ChunkedResync(
-                config=self._sides.config,
-                source=self._sides.source,
-                row=self._sides.row,
-                table=table,
-                resync=resync,
-                target=self._target,
-                source_session=self._sides.source_session,
-                pause=self._sides.options.pause,
-                wait_s=self._sides.options.wait_s,
+    def _run_chunked(self, table: SourceTable, resync: ResyncRow) -> ResyncRow:
+        """Copy a table in chunks; as a whole, if it cannot be any more and that was not asked for.
+
+        Returned is the resync in the way it took, of the table by its name of now.
+        """
+        self._watcher.begin("chunks")
+        try:
+            schema, name = run_chunked(
+                ChunkedResync(
+                    config=self._sides.config,
+                    source=self._sides.source,
+                    row=self._sides.row,
+                    table=table,
+                    resync=resync,
+                    target=self._target,
+                    source_session=self._sides.source_session,
+                    pause=self._sides.options.pause,
+                    wait_s=self._sides.options.wait_s,
+                    show=lambda amount: self._watcher.show([_progress(table, amount)]),
+                )
             )
-        )
+        except ObstacleError as exc:
+            if self._sides.options.way == "chunked":
+                raise
+            logger.warning("%s: it is copied as a whole", exc.message)
+            as_whole = replace(resync, way="whole", state="requested")
+            self._run_whole([Whole(table, as_whole)])
+            return as_whole
+        return replace(resync, schema_name=schema, table_name=name)
 
     def _note(self, rows: Iterable[ResyncRow], error: PgreplError) -> None:
         """Keep what went wrong for status, if the target can be told."""
         for row in rows:
             if not self._target.closed:
                 fail_resync(self._target, row.resync_id, error.message)
+
+
+def _progress(table: SourceTable, amount: Amount) -> TableProgress:
+    """Return how far a table is that is copied in chunks, as bars show it."""
+    size = amount.byte_estimate or amount.byte_count
+    return TableProgress(
+        *table.key,
+        is_ready=False,
+        size_bytes=size,
+        done_bytes=int(size * (amount.part or 0.0)),
+        row_count=amount.row_count,
+        byte_count=amount.byte_count,
+        seconds=0.0,
+    )

@@ -16,7 +16,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.resyncs import find_orphans
 
-__all__ = ["count_shadow", "drop_orphans", "drop_shadow", "make_shadow", "shadow_place"]
+__all__ = ["count_rows", "drop_orphans", "drop_shadow", "make_shadow", "shadow_place"]
 
 
 def shadow_place(resync_id: int) -> tuple[str, str]:
@@ -49,15 +49,15 @@ def drop_shadow(connection: Connection, resync_id: int) -> None:
     connection.execute(SQL("drop table if exists {}").format(Identifier(*shadow_place(resync_id))))
 
 
-def count_shadow(connection: Connection, resync_id: int) -> int | None:
-    """Return how many rows the shadow of a resync has; None: there is none."""
-    place = Identifier(*shadow_place(resync_id))
+def count_rows(connection: Connection, place: tuple[str, str]) -> int | None:
+    """Return how many rows a table of the target has; None: there is none."""
+    name = Identifier(*place)
     ((is_there,),) = connection.execute(
-        "select to_regclass(%s) is not null", (place.as_string(),)
+        "select to_regclass(%s) is not null", (name.as_string(),)
     ).fetchall()
     if not is_there:
         return None
-    ((count,),) = connection.execute(SQL("select count(*) from {}").format(place)).fetchall()
+    ((count,),) = connection.execute(SQL("select count(*) from {}").format(name)).fetchall()
     return int(count)
 
 

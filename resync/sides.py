@@ -1,16 +1,18 @@
-"""What one resync has in hand: both sides, and what is asked for."""
+"""What one resync has in hand: both sides, what is asked for, and tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.postgres.connect import Connection
 from pgrepl.resync.report import ResyncOptions
+from pgrepl.store.resyncs import ResyncRow
 from pgrepl.store.sources import SourceRow
 
-__all__ = ["Sides"]
+__all__ = ["Sides", "Whole"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,3 +36,11 @@ class Sides:
     def source_id(self) -> int:
         """The number of the source on the target."""
         return self.row.source_id
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A table that is copied as a whole."""
+
+    table: SourceTable
+    resync: ResyncRow

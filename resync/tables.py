@@ -6,12 +6,15 @@ from collections.abc import Collection, Sequence
 
 from pgrepl.catalog.tables import Column, SourceTable, is_copy_of, read_columns, read_tables
 from pgrepl.catalog.unreadable import Unreadable, read_unreadable_tables
+from pgrepl.ddl_capture import read_status
+from pgrepl.ddl_capture.missed import is_behind
 from pgrepl.errors import TargetError
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.sides import Sides
 from pgrepl.store.sources import read_target_schemas
 from pgrepl.store.table_marks import read_marked_pending, read_needing
 from pgrepl.store.tables import find_copy, read_source_oids, remove_table_row
+from pgrepl.store.unselected import find_unselected
 
 __all__ = ["Choosing"]
 
@@ -29,11 +32,16 @@ class Choosing:
         #: Tables asked for that the role may not read: they keep nobody from copying the others.
         self.unreadable: Sequence[Unreadable] = ()
         self._first: set[tuple[str, str]] = set()
+        #: Which relations of the source the copies are taken for.
+        self._oids = dict(read_source_oids(sides.target, sides.source_id))
+        #: Tables whose copies have other columns, and the other partitions of their roots.
+        self._remade: set[tuple[str, str]] = set()
 
     def choose(self) -> Sequence[SourceTable]:
-        """Return the tables asked for, if their copies can take their rows or there are none.
+        """Return the tables asked for.
 
-        With a new partition come the others of its root that are new.
+        With a new partition come the others of its root that are new; with one whose copy has other
+        columns all others, as they have the columns of one table.
         """
         options = self._sides.options
         wanted, needing = options.tables, None
@@ -56,12 +64,17 @@ class Choosing:
                 )
                 and (needing is None or table.key in needing)
             }
-            roots = {(t.root_schema, t.root_name) for t in possible if t.key in asked & self._first}
+            remade = self._find_remade([t for t in possible if t.key in asked])
+            roots = {_root(t) for t in possible if t.key in asked & self._first}
+            self._remade = {
+                t.key for t in possible if _root(t) in remade and t.key not in self._first
+            }
             tables = [
                 table
                 for table in possible
                 if table.key in asked
-                or (table.key in self._first and (table.root_schema, table.root_name) in roots)
+                or _root(table) in remade
+                or (table.key in self._first and _root(table) in roots)
             ]
             closed = {
                 item.key: item
@@ -70,18 +83,48 @@ class Choosing:
                 )
             }
         self.unreadable = [closed[table.key] for table in tables if table.key in closed]
-        tables = [table for table in tables if table.key not in closed]
-        self.check_columns(tables)
-        return tables
+        return [table for table in tables if table.key not in closed]
+
+    def _find_remade(self, tables: Sequence[SourceTable]) -> set[tuple[str, str]]:
+        """Return the roots of tables whose copies have other columns.
+
+        Raises
+        ------
+        TargetError
+            when DDL that waits in the stream may be about to give them the source's.
+
+        """
+        differing = self._differing([t for t in tables if not self.is_first(t)])
+        if differing and self._is_ddl_awaited():
+            raise next(iter(differing.values()))
+        # Nothing will rename or drop their copies: those are what was left of other tables.
+        self._oids |= {table.key: table.oid for table in tables if table.key in differing}
+        differing = self._differing([t for t in tables if t.key in differing])
+        return {_root(table) for table in tables if table.key in differing}
+
+    def _is_ddl_awaited(self) -> bool:
+        """Whether captured DDL is not applied yet."""
+        status = read_status(self._source)
+        with translated(self._source.endpoint, "cannot look for DDL that waits"):
+            return is_behind(self._sides.source_session, self._target, self._sides.row, status)
 
     def is_first(self, table: SourceTable) -> bool:
         """Whether the target has no copy of a table yet."""
         return table.key in self._first
 
+    def is_remade(self, table: SourceTable) -> bool:
+        """Whether the copy of a table gets the source's structure with the rows."""
+        return table.key in self._remade
+
     def _find_copy(self, table: SourceTable) -> int | None:
         return find_copy(
             self._target, self._sides.source_id, table.key, self.schemas.get(table.schema)
         )
+
+    def find_passed_over(self) -> Sequence[tuple[str, str]]:
+        """Return the tables asked for that were copied and that the patterns do not take in."""
+        found = find_unselected(self._target, self._sides.source_id, self._source.selection)
+        return [key for key in found if self._sides.options.tables.matches(*key)]
 
     def forget_gone(self) -> Sequence[tuple[str, str]]:
         """Forget the tables asked for that lost changes and are no more, and return them.
@@ -112,34 +155,50 @@ class Choosing:
         return bool(found)
 
     def check_columns(self, tables: Collection[SourceTable]) -> None:
-        """Refuse copies that have other columns, or columns of other types, than the source."""
+        """Make sure that no table changed since it was chosen.
+
+        Raises
+        ------
+        TargetError
+            naming one that did.
+
+        """
+        left = [t for t in tables if not self.is_first(t) and not self.is_remade(t)]
+        for error in self._differing(left).values():
+            raise error
+
+    def _differing(self, tables: Collection[SourceTable]) -> dict[tuple[str, str], TargetError]:
+        """Return tables whose copies cannot take their rows as they are, each with why."""
         with translated(self._source.endpoint, "cannot read the columns"):
             columns = {
                 table.key: read_columns(self._sides.source_session, table.oid) for table in tables
             }
             # By now, with the locks taken: a name may have gone to another table.
             named = {table.key: table.oid for table in read_tables(self._sides.source_session)}
-        oids = read_source_oids(self._target, self._sides.source_id)
+        found: dict[tuple[str, str], TargetError] = {}
         for table in tables:
-            if self.is_first(table):
-                continue
-            expected = oids.get(table.key, table.oid)
+            expected = self._oids.get(table.key, table.oid)
             if not (named.get(table.key) == table.oid == expected):
-                raise TargetError(
+                found[table.key] = TargetError(
                     f"{self._endpoint}: {table} is another table on the source than its copy is of",
                     hint="Let replay apply the DDL that renames or drops the copy.",
                 )
-            self._check_columns(table, columns[table.key])
+            elif not self._is_copy_of(table, columns[table.key]):
+                found[table.key] = TargetError(
+                    f"{self._endpoint}: the copy of {table} has other columns than the table",
+                    hint="Let replay apply the DDL that waits, and run the same command again.",
+                )
+        return found
 
-    def _check_columns(self, table: SourceTable, columns: Sequence[Column]) -> None:
+    def _is_copy_of(self, table: SourceTable, columns: Sequence[Column]) -> bool:
         copy = self._find_copy(table)
         if copy is None:
             raise TargetError(
                 f"{self._endpoint}: the copy of {table} was dropped meanwhile",
                 hint="Run the same command again.",
             )
-        if not is_copy_of(columns, read_columns(self._target, copy)):
-            raise TargetError(
-                f"{self._endpoint}: the copy of {table} has other columns than the table",
-                hint="Let replay apply the DDL that waits, or give it the source's columns.",
-            )
+        return is_copy_of(columns, read_columns(self._target, copy))
+
+
+def _root(table: SourceTable) -> tuple[str, str]:
+    return table.root_schema, table.root_name

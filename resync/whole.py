@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from uuid import uuid4
 
 from pgrepl.basebackup.post_data import analyze
@@ -19,7 +18,7 @@ from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.rows.parts import plan_parts
 from pgrepl.basebackup.rows.task import CopyTask
 from pgrepl.basebackup.rows.workers import CopyWorkers, copy_parts, start_copy_workers
-from pgrepl.basebackup.snapshot import Keeper, keep_new_snapshot
+from pgrepl.basebackup.snapshot import Keeper, Start, keep_new_snapshot
 from pgrepl.catalog.tables import SourceTable, read_plain_columns
 from pgrepl.errors import Interrupted, PgreplError, TargetUnavailable
 from pgrepl.failpoint import reach
@@ -27,12 +26,13 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.tables import read_publications
 from pgrepl.replayer.target_table import Tables
-from pgrepl.resync.join import Join, check_received, publish
+from pgrepl.resync.join import Join, check_received, hidden_name, publish
 from pgrepl.resync.locking import lock_patiently
 from pgrepl.resync.merge import merge_shadow
 from pgrepl.resync.open_transactions import await_commits
-from pgrepl.resync.shadow import count_shadow, drop_shadow, make_shadow, shadow_place
-from pgrepl.resync.sides import Sides
+from pgrepl.resync.remakes import Remakes
+from pgrepl.resync.shadow import count_rows, drop_shadow, make_shadow, shadow_place
+from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.tables import Choosing
 from pgrepl.store.copy_work import (
     add_parts,
@@ -41,19 +41,20 @@ from pgrepl.store.copy_work import (
     remove_parts,
 )
 from pgrepl.store.parked import find_followers, park_for_resync
+from pgrepl.store.resync_chunks import remove_chunks
 from pgrepl.store.resyncs import (
-    ResyncRow,
     is_cancelled,
     set_copied,
     set_resync_state,
     set_snapshot,
+    set_structure,
     start_resync,
 )
 from pgrepl.store.sources import read_target_schemas
 from pgrepl.store.tables import add_joining_table, begin_resync, finish_resync
 from pgrepl.store.unsent import Unsent, record_unsent
 
-__all__ = ["CancelledError", "Whole", "WholeResync"]
+__all__ = ["CancelledError", "WholeResync"]
 
 logger = logging.getLogger(__name__)
 
@@ -63,14 +64,6 @@ _WAIT_POLL_S = 0.1
 
 class CancelledError(Interrupted):
     """A person asked for the resync to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """A table that is copied as a whole."""
-
-    table: SourceTable
-    resync: ResyncRow
 
 
 class WholeResync:
@@ -85,18 +78,24 @@ class WholeResync:
         self._choosing = choosing
         self._watcher = watcher
         self._join: Join | None = None
+        self._remakes = Remakes(sides, choosing)
 
     def run(self, wholes: Sequence[Whole]) -> None:
         """Copy the tables and put the rows in their places; what waits is not applied yet."""
         with translated(self._endpoint, "cannot go on"):
-            uncopied = [whole for whole in wholes if not self._is_copied(whole)]
+            uncopied = self._find_uncopied(wholes)
             if uncopied:
                 self._copy(uncopied)
             self._watcher.begin("swap")
+            left = [whole for whole in wholes if whole.resync.state != "catching up"]
+            # New partitions are attached to a table that has its columns.
+            self._remakes.swap(
+                left, self._note_swapped, () if self._join is None else self._join.late
+            )
             if self._join is not None:
-                self._show([whole for whole in uncopied if whole.resync.is_first])
-            for whole in wholes:
-                if whole.resync.state != "catching up" and not whole.resync.is_first:
+                self._show([whole for whole in left if whole.resync.is_first])
+            for whole in left:
+                if not whole.resync.is_first and not self._remakes.find(whole.table):
                     self._swap(whole)
         with translated(self._endpoint, "cannot analyze the tables"):
             keys = [whole.table.key for whole in wholes]
@@ -104,17 +103,44 @@ class WholeResync:
             analyze(self._target, self._endpoint, keys, schemas, 1)
 
     def finish(self) -> None:
-        """Make the foreign keys of new tables, which are caught up now."""
-        if self._join is not None:
-            with translated(self._endpoint, "cannot make the foreign keys"):
+        """Make the foreign keys of new tables and columns, which are caught up now."""
+        with translated(self._endpoint, "cannot make the foreign keys"):
+            if self._join is not None:
                 self._join.tie()
+            self._remakes.tie()
 
-    def _is_copied(self, whole: Whole) -> bool:
+    def _find_uncopied(self, wholes: Sequence[Whole]) -> Sequence[Whole]:
+        """Return the tables that no earlier run has copied, or whose rows are of no use now."""
+        copied = [w for w in wholes if not w.resync.is_first and self._has_rows(w)]
+        useful = [*self._remakes.take_up(wholes, copied), *self._take_up_join(wholes)]
+        return [w for w in wholes if w.resync.state != "catching up" and w not in useful]
+
+    def _take_up_join(self, wholes: Sequence[Whole]) -> Sequence[Whole]:
+        """Go on with new tables that an earlier run filled, all of them; return them."""
+        first = [w for w in wholes if w.resync.is_first and w.resync.state != "catching up"]
+        if not first or not all(self._has_rows(whole) for whole in first):
+            return ()
+        tables = [whole.table for whole in first]
+        keeper = keep_new_snapshot(self._sides.source.endpoint)
+        with closing(keeper.connection):
+            keeper.lock(tables, self._options.wait_s)
+            self._remakes.read(keeper.connection, tables, ())
+            if any(self._remakes.structure(w.table) != w.resync.structure for w in first):
+                return ()
+            resync = first[0].resync
+            begin = Start(resync.lsn or Lsn(0), resync.snapshot)
+            self._join = Join(self._sides, keeper, tables, filled_at=begin)
+        return first
+
+    def _has_rows(self, whole: Whole) -> bool:
         """Whether an earlier run has copied all rows, and they are there still."""
         resync = whole.resync
-        if resync.state == "copied" and not resync.is_first:
-            return count_shadow(self._target, resync.resync_id) == resync.row_count
-        return resync.state == "catching up"
+        if resync.state != "copied":
+            return False
+        place = shadow_place(resync.resync_id)
+        if resync.is_first:
+            place = self._choosing.schemas.get(resync.schema_name, ""), hidden_name(whole.table.oid)
+        return count_rows(self._target, place) == resync.row_count
 
     def _copy(self, wholes: Sequence[Whole]) -> None:
         workers = start_copy_workers(
@@ -141,8 +167,7 @@ class WholeResync:
                 keeper.lock(tables, self._options.wait_s)
                 # A migration may have been quicker than the lock.
                 self._choosing.check_columns(tables)
-                if first:
-                    self._join = self._make_first(keeper, first)
+                self._prepare(keeper, first, [t for t in tables if self._choosing.is_remade(t)])
                 self._copy_rows(keeper, wholes, workers)
         finally:
             workers.stop()
@@ -167,7 +192,9 @@ class WholeResync:
                     )
                 park_for_resync(self._target, source_id, whole.table.key)
                 begin_resync(self._target, source_id, whole.table.key)
-                start_resync(self._target, whole.resync.resync_id)
+                # Parked, it is none any more whose changes are applied with regard to chunks.
+                remove_chunks(self._target, whole.resync.resync_id)
+                start_resync(self._target, whole.resync.resync_id, "whole")
             record_unsent(
                 self._target,
                 source_id,
@@ -215,9 +242,13 @@ class WholeResync:
             remove_parts(self._target, source_id, tables)
             for whole in wholes:
                 key, resync_id = whole.table.key, whole.resync.resync_id
-                if not whole.resync.is_first:
+                remake = self._remakes.find(whole.table)
+                if remake is not None:
+                    remake.make_shadow(resync_id, tables[key])
+                elif not whole.resync.is_first:
                     columns = tables[key].columns
                     make_shadow(self._target, resync_id, self._place(tables[key]), columns)
+                set_structure(self._target, resync_id, self._remakes.structure(whole.table))
                 set_snapshot(self._target, resync_id, snapshot=start.snapshot, lsn=start.lsn)
             add_parts(
                 self._target,
@@ -264,19 +295,27 @@ class WholeResync:
 
     def _as_on_target(self, table: SourceTable) -> SourceTable:
         """Add the generated columns that are plain ones there: they take the source's values."""
+        remake = self._remakes.find(table)
+        if remake is not None:
+            return remake.as_on_target(table)
         place = self._place(table)
         plain = read_plain_columns(self._target, [place])
         return table.with_generated(plain.get(place, frozenset()))
 
     # --- into place -----------------------------------------------------------------------------
 
-    def _make_first(self, keeper: Keeper, tables: Sequence[SourceTable]) -> Join:
-        """Make tables that the target never had, out of sight."""
-        join = Join(self._sides, keeper, tables)
+    def _prepare(
+        self, keeper: Keeper, first: Sequence[SourceTable], remade: Sequence[SourceTable]
+    ) -> None:
+        """Make tables that the target never had, out of sight, and what others have to have."""
+        if not first and not remade:
+            return
+        self._join = Join(self._sides, keeper, first, remade)
         with translated(self._endpoint, "cannot make the tables"), self._target.transaction():
-            join.make()
+            self._join.make()
+        with translated(self._sides.source.endpoint, "cannot read the structure"):
+            self._remakes.read(keeper.connection, first, remade)
         reach("resync.made")
-        return join
 
     def _show(self, wholes: Sequence[Whole]) -> None:
         """Give new tables their names and keys, in one transaction."""
@@ -285,11 +324,16 @@ class WholeResync:
         with translated(self._endpoint, "cannot make the keys"), self._target.transaction():
             self._join.show()
             for whole in wholes:
-                resync_id = whole.resync.resync_id
-                finish_resync(self._target, self._sides.source_id, whole.table.key, resync_id)
-                set_resync_state(self._target, resync_id, "catching up")
+                self._note_swapped(whole)
             reach("resync.before_swap_commit")
         reach("resync.swapped")
+
+    def _note_swapped(self, whole: Whole) -> None:
+        """Record that a table has the rows that were copied."""
+        resync_id = whole.resync.resync_id
+        finish_resync(self._target, self._sides.source_id, whole.table.key, resync_id)
+        set_resync_state(self._target, resync_id, "catching up")
+        drop_shadow(self._target, resync_id)
 
     def _swap(self, whole: Whole) -> None:
         """Put the rows of a shadow in the place of the table's, in one transaction."""
@@ -305,9 +349,7 @@ class WholeResync:
             if shape is None:
                 raise PgreplError(f"the copy of {table} does not exist any more")
             merged = merge_shadow(self._target, shape, shadow_place(resync_id), table.columns)
-            finish_resync(self._target, self._sides.source_id, key, resync_id)
-            set_resync_state(self._target, resync_id, "catching up")
-            drop_shadow(self._target, resync_id)
+            self._note_swapped(whole)
             logger.info(
                 "rows put in place",
                 extra={"table": str(table), "removed": merged.removed, "added": merged.added},

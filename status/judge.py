@@ -26,6 +26,7 @@ from pgrepl.errors import (
 from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.lag import Positions, measure
 from pgrepl.store.overview import FailureOverview, TableOverview
+from pgrepl.store.unselected import UNSELECTED
 from pgrepl.terminal import command
 
 __all__ = ["Problem", "SourceStatus", "State", "judge", "judge_unconfigured", "worst_code"]
@@ -278,7 +279,9 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
     resync = [
         table
         for table in target.tables
-        if table.resync_reason is not None and table.due_reason is None
+        if table.resync_reason is not None
+        and table.due_reason is None
+        and not _is_left_out(config, table)
     ]
     if resync:
         yield _waits(
@@ -319,6 +322,13 @@ def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Probl
             command("ddl", "pending", config.name),
             command("ddl", "retry", config.name),
         )
+
+
+def _is_left_out(config: SourceConfig, table: TableOverview) -> bool:
+    """Whether a table gets no changes because the patterns say so: that is no problem."""
+    return table.resync_reason == UNSELECTED and not config.selection.matches(
+        table.root_schema or table.schema_name, table.root_name or table.table_name
+    )
 
 
 def _failure(failure: FailureOverview) -> Problem:

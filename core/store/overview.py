@@ -17,6 +17,7 @@ from pgrepl.store.parked import ParkingKind
 from pgrepl.store.resyncs import ResyncState, Way
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.tables import TableState
+from pgrepl.store.unselected import UNSELECTED
 
 __all__ = [
     "NEEDED_STEP",
@@ -37,7 +38,7 @@ T = TypeVar("T")
 #: What is read here stands in the migrations up to this one.
 NEEDED_VERSION = 19
 #: And in this one.
-NEEDED_STEP = "counters"
+NEEDED_STEP = "resync_progress"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +115,52 @@ class TableOverview:
     resync_error: str | None = None
     resync_rows: int | None = None
     resync_bytes: int | None = None
-    #: How many bytes it has on the source, and for how long it is copied.
+    #: How many bytes and rows it has on the source, and for how long it is copied.
     resync_estimate: int | None = None
+    resync_row_estimate: int | None = None
+    #: Of a table that is copied in chunks.
+    resync_chunks: int | None = None
+    resync_chunk_estimate: int | None = None
     resync_seconds: float | None = None
+    #: What was there when the present run began, or the last one, and for how long it is at work.
+    resync_rows_before: int | None = None
+    resync_bytes_before: int | None = None
+    resync_run_seconds: float | None = None
+    #: By which patterns select a partition; None: by its own name.
+    root_schema: str | None = None
+    root_name: str | None = None
+
+    @property
+    def needs_resync(self) -> bool:
+        """Whether it has to be copied again; not one that the patterns do not take in."""
+        return self.due_reason is not None or self.resync_reason not in (None, UNSELECTED)
+
+    @property
+    def resync_rows_per_s(self) -> float | None:
+        """At which pace its rows are copied; None: nobody knows."""
+        return self._pace(self.resync_rows, self.resync_rows_before)
+
+    @property
+    def resync_bytes_per_s(self) -> float | None:
+        """At which pace its bytes are copied; None: nobody knows."""
+        return self._pace(self.resync_bytes, self.resync_bytes_before)
+
+    def _pace(self, now: int | None, before: int | None) -> float | None:
+        if not now or not self.resync_run_seconds or self.resync_state != "copying":
+            return None
+        return (now - (before or 0)) / self.resync_run_seconds or None
 
     @property
     def resync_seconds_left(self) -> float | None:
         """How long the rest takes at the pace of what is copied; None: nobody knows."""
-        done, all_, seconds = self.resync_bytes, self.resync_estimate, self.resync_seconds
-        if not done or all_ is None or seconds is None or self.resync_state != "copying":
-            return None
-        return max(all_ - done, 0) * seconds / done
+        for done, all_, pace in (
+            # Rows, where they were counted: on the way they are longer or shorter than on the disk.
+            (self.resync_rows, self.resync_row_estimate, self.resync_rows_per_s),
+            (self.resync_bytes, self.resync_estimate, self.resync_bytes_per_s),
+        ):
+            if done and all_ and pace:
+                return max(all_ - done, 0) / pace
+        return None
 
     @property
     def name(self) -> str:

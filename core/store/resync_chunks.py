@@ -32,6 +32,7 @@ __all__ = [
     "read_keys",
     "read_rereads",
     "read_xids",
+    "remove_chunks",
     "remove_xids",
     "restart_chunks",
     "set_chunk_key",
@@ -157,6 +158,15 @@ def restart_chunks(connection: Connection, resync_id: int) -> None:
         connection.execute(
             f"delete from replication.{table} c where resync_id = %s or not exists"  # noqa: S608
             " (select from replication.resync r where r.resync_id = c.resync_id)",
+            (resync_id,),
+        )
+
+
+def remove_chunks(connection: Connection, resync_id: int) -> None:
+    """Forget all that chunks left: the table is copied as a whole, or not at all."""
+    for table in ("resync_chunk", "resync_key", "resync_xid"):
+        connection.execute(
+            f"delete from replication.{table} where resync_id = %s",  # noqa: S608
             (resync_id,),
         )
 

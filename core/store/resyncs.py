@@ -13,6 +13,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 
 __all__ = [
+    "Amount",
     "ResyncRow",
     "ResyncState",
     "Way",
@@ -21,14 +22,18 @@ __all__ = [
     "fail_resync",
     "find_orphans",
     "find_resync",
+    "find_resync_name",
     "is_cancelled",
+    "read_amount",
     "read_resyncs",
     "remove_resync",
     "remove_resync_of",
     "request_resync",
+    "set_chunk_estimate",
     "set_copied",
     "set_resync_state",
     "set_snapshot",
+    "set_structure",
     "start_resync",
 ]
 
@@ -81,6 +86,8 @@ class ResyncRow:
     chunk_estimate: int | None
     last_key: Sequence[str] | None
     error: str | None
+    #: A fingerprint of the structure that the copy is given with the rows; None: it has it.
+    structure: str | None
 
     @property
     def key(self) -> _Name:
@@ -88,11 +95,31 @@ class ResyncRow:
         return self.schema_name, self.table_name
 
 
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much of a table is copied, and how much it is expected to be."""
+
+    row_count: int
+    byte_count: int
+    chunk_count: int
+    row_estimate: int | None
+    byte_estimate: int | None
+
+    @property
+    def part(self) -> float | None:
+        """Which part of it that is, from 0 to 1; None: nobody knows."""
+        # A table that was never analyzed has no estimate of rows.
+        if self.row_estimate:
+            return min(self.row_count / self.row_estimate, 1.0)
+        return min(self.byte_count / self.byte_estimate, 1.0) if self.byte_estimate else None
+
+
 _COLUMNS = (
     "resync_id, source_id, schema_name::text, table_name::text, source_oid, way, is_first, state,"
     " state_before, reason_before, requested_at, requested_by::text, started_at, updated_at,"
     " snapshot::text, lsn, max_rate, is_cancelled, row_count, byte_count, chunk_count,"
-    " row_estimate, byte_estimate, chunk_estimate, last_key, error"
+    " row_estimate, byte_estimate, chunk_estimate, last_key, error,"
+    " structure"
 )
 
 
@@ -116,6 +143,15 @@ def find_resync(connection: Connection, source_id: int, name: _Name) -> ResyncRo
         ).fetchone()
 
 
+def find_resync_name(connection: Connection, resync_id: int) -> _Name | None:
+    """Return which table a resync is of, by its name of now; None: it has ended."""
+    row = connection.execute(
+        "select schema_name::text, table_name::text from replication.resync where resync_id = %s",
+        (resync_id,),
+    ).fetchone()
+    return None if row is None else (str(row[0]), str(row[1]))
+
+
 def request_resync(
     connection: Connection,
     source_id: int,
@@ -130,7 +166,9 @@ def request_resync(
 ) -> ResyncRow:
     """Record that a table is to be copied, and how it is now, unless that stands there already.
 
-    What stands there goes on with the rate asked for now, and is not cancelled any more.
+    What stands there goes on with the rate asked for now, and is not cancelled any more. While
+    chunks of a table are in the stream, replay goes by them: its way is another one only when it
+    starts over, see ``start_resync``.
     """
     with connection.cursor(row_factory=class_row(ResyncRow)) as cursor:
         (row,) = cursor.execute(
@@ -144,8 +182,10 @@ def request_resync(
             " and schema_name = %(schema)s and table_name = %(table)s))"
             " on conflict (source_id, schema_name, table_name) do update"
             " set max_rate = excluded.max_rate, is_cancelled = false, error = null,"
-            " way = excluded.way, is_first = excluded.is_first, source_oid = excluded.source_oid,"
-            " updated_at = clock_timestamp()"
+            " way = case when r.key_columns is null then excluded.way else r.way end,"
+            " is_first = excluded.is_first, source_oid = excluded.source_oid,"
+            " resumed_at = clock_timestamp(), rows_before = r.row_count,"
+            " bytes_before = r.byte_count, updated_at = clock_timestamp()"
             f" returning {_COLUMNS}",
             {
                 "source": source_id,
@@ -162,13 +202,23 @@ def request_resync(
     return row
 
 
-def start_resync(connection: Connection, resync_id: int) -> None:
+def start_resync(connection: Connection, resync_id: int, way: Way) -> None:
     """Record that a table is copied from the first row on: what was counted before is void."""
     connection.execute(
-        "update replication.resync set state = 'copying', error = null, snapshot = null,"
+        "update replication.resync set state = 'copying', way = %s, error = null, snapshot = null,"
         " lsn = null, row_count = 0, byte_count = 0, chunk_count = 0, last_key = null,"
+        " key_columns = null, table_version = null, chunk_estimate = null,"
+        " resumed_at = clock_timestamp(), rows_before = 0, bytes_before = 0,"
         " started_at = clock_timestamp(), updated_at = clock_timestamp() where resync_id = %s",
-        (resync_id,),
+        (way, resync_id),
+    )
+
+
+def set_structure(connection: Connection, resync_id: int, structure: str | None) -> None:
+    """Record which structure the copy is given together with the rows, if it is another one."""
+    connection.execute(
+        "update replication.resync set structure = %s where resync_id = %s",
+        (structure, resync_id),
     )
 
 
@@ -214,6 +264,25 @@ def add_progress(
         " chunk_count = chunk_count + %s, last_key = coalesce(%s::text[], last_key),"
         " updated_at = clock_timestamp() where resync_id = %s",
         (rows, bytes_, chunks, None if last_key is None else list(last_key), resync_id),
+    )
+
+
+def read_amount(connection: Connection, resync_id: int) -> Amount:
+    """Return how much of a table is copied."""
+    with connection.cursor(row_factory=class_row(Amount)) as cursor:
+        (amount,) = cursor.execute(
+            "select row_count, byte_count, chunk_count, row_estimate, byte_estimate"
+            " from replication.resync where resync_id = %s",
+            (resync_id,),
+        ).fetchall()
+    return amount
+
+
+def set_chunk_estimate(connection: Connection, resync_id: int, count: int | None) -> None:
+    """Record how many chunks are expected in all."""
+    connection.execute(
+        "update replication.resync set chunk_estimate = %s where resync_id = %s",
+        (count, resync_id),
     )
 
 

@@ -124,9 +124,7 @@ def _parked(target: TargetFacts, *, is_paused: bool) -> int:
 
 
 def _needing_resync(target: TargetFacts) -> int:
-    return sum(
-        table.resync_reason is not None or table.due_reason is not None for table in target.tables
-    )
+    return sum(table.needs_resync for table in target.tables)
 
 
 GAUGES = (

@@ -19,13 +19,15 @@ from pgrepl.basebackup.rows.copy_pipe import Transferred, transfer
 from pgrepl.catalog.tables import SourceTable, is_copy_of, read_columns
 from pgrepl.config.dsn import Endpoint
 from pgrepl.decoding.shape import Shape
-from pgrepl.errors import DdlError, PgreplError
+from pgrepl.errors import DdlError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.chunked.key_stage import in_range
 from pgrepl.replayer.target_table import Tables
+from pgrepl.resync.chunked.ending import EndedError
+from pgrepl.resync.chunked.pacing import estimate_chunks
 from pgrepl.resync.chunked.rows import ChunkRows
 from pgrepl.resync.chunked.scope import KeyScope, RangeScope, Scope
 from pgrepl.store.copy_start import CopyStart
@@ -42,11 +44,24 @@ from pgrepl.store.resync_chunks import (
     set_reread,
     set_version,
 )
-from pgrepl.store.resyncs import add_progress, set_resync_state, set_snapshot
+from pgrepl.store.resyncs import (
+    add_progress,
+    read_amount,
+    set_chunk_estimate,
+    set_resync_state,
+    set_snapshot,
+)
 from pgrepl.store.shard_progress import read_least_applied
 from pgrepl.store.target_tables import read_versions
 
-__all__ = ["Chunk", "ChunkMaker", "DdlAwaitedError", "NotNowError", "RestartedError"]
+__all__ = [
+    "Chunk",
+    "ChunkMaker",
+    "DdlAwaitedError",
+    "NotNowError",
+    "ObstacleError",
+    "RestartedError",
+]
 
 #: So long replay of the table may wait for a lock on the source.
 _LOCK_TIMEOUT_MS = 500
@@ -66,6 +81,17 @@ class NotNowError(Exception):
         self.reason = reason
 
 
+class ObstacleError(DdlError):
+    """A table cannot be copied in chunks any more."""
+
+    def __init__(self, table: SourceTable, obstacle: str) -> None:
+        """Say why."""
+        super().__init__(
+            f"table {table} cannot be copied in chunks any more: {obstacle}",
+            hint="See pgrepl status. A resync with --way whole makes it right.",
+        )
+
+
 class DdlAwaitedError(NotNowError):
     """The table on the source is another one than its copy, as DDL is not applied yet."""
 
@@ -82,7 +108,6 @@ class Chunk:
     byte_count: int
     #: How long changes of the table had to wait.
     seconds: float
-    is_last: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +134,7 @@ class ChunkMaker:
             if copy.is_copied:
                 raise NotNowError("all ranges are copied")
             done = self._place(copy, RangeScope(copy.last_key, limit))
-            return Chunk(
-                done.row_count, done.byte_count, time.monotonic() - begin, done.row_count < limit
-            )
+            return Chunk(done.row_count, done.byte_count, time.monotonic() - begin)
 
     def place_keys(self) -> None:
         """Place keys that are to be read again, some of them.
@@ -136,9 +159,7 @@ class ChunkMaker:
             copy = find_live_copy(self.target, self.source_id, self.table.key)
             begin = time.monotonic()
             if copy is None:
-                raise PgreplError(
-                    f"the resync of {self.table} has ended: it was dropped, renamed or cancelled"
-                )
+                raise EndedError(self.table.key)
             version = self._version()
             if copy.version is None:
                 set_version(self.target, copy.resync_id, version)
@@ -171,11 +192,7 @@ class ChunkMaker:
         tables = Tables(self.target, self.source_id, Lsn(0))
         found = tables.look_up(self.table.key)
         if not found.is_live or found.shape is None:
-            raise DdlError(
-                f"table {self.table} cannot be copied in chunks any more:"
-                " its changes are not applied",
-                hint="See pgrepl status. A resync with --way whole makes it right.",
-            )
+            raise ObstacleError(self.table, "its changes are not applied")
         xids = read_xids(self.target, copy.resync_id)
         with self._snapshot(xids) as start:
             self._check_columns(found.shape)
@@ -221,6 +238,9 @@ class ChunkMaker:
             chunks=1,
             last_key=high,
         )
+        amount = read_amount(self.target, resync_id)
+        estimate = amount.chunk_count if high is None else estimate_chunks(amount, scope.limit)
+        set_chunk_estimate(self.target, resync_id, estimate)
         if high is None:
             set_resync_state(self.target, resync_id, "copied")
 

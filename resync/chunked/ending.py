@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.naming import shown_name
-from pgrepl.errors import PgreplError, TargetUnavailable
+from pgrepl.errors import TargetError, TargetUnavailable
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
@@ -22,16 +22,28 @@ from pgrepl.store.resync_chunks import (
     end_live,
     find_live_copy,
     pass_chunks,
-    remove_xids,
+    remove_chunks,
     restart_chunks,
 )
 from pgrepl.store.resyncs import ResyncRow, remove_resync
 from pgrepl.store.shard_progress import read_least_applied, take_positions
 from pgrepl.store.target_tables import read_versions
 
-__all__ = ["Ending", "cancel_chunks"]
+__all__ = ["EndedError", "Ending", "cancel_chunks"]
 
 _POLL_S = 0.2
+
+
+class EndedError(TargetError):
+    """Nobody is to copy a table any more, or not under this name."""
+
+    def __init__(self, key: tuple[str, str]) -> None:
+        """Name it."""
+        super().__init__(
+            f"the resync of {shown_name(*key)} has ended: it was cancelled, or the table was"
+            " dropped",
+            hint="pgrepl status shows what is under way.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +58,7 @@ class Ending:
         """Return how far it is, its row locked."""
         copy = find_live_copy(self.target, self.resync.source_id, self.resync.key)
         if copy is None:
-            raise PgreplError(
-                f"the resync of {shown_name(*self.resync.key)} has ended:"
-                " the table was dropped or renamed"
-            )
+            raise EndedError(self.resync.key)
         return copy
 
     def count_left(self) -> tuple[int, int]:
@@ -85,8 +94,7 @@ class Ending:
                 return False
             cancel_live(self.target, self.resync.resync_id)
             # Where foreign keys do not cascade.
-            restart_chunks(self.target, self.resync.resync_id)
-            remove_xids(self.target, self.resync.resync_id)
+            remove_chunks(self.target, self.resync.resync_id)
             remove_resync(self.target, self.resync.resync_id)
         return True
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["FIRST_LIMIT", "next_limit"]
+import math
+
+from pgrepl.store.resyncs import Amount
+
+__all__ = ["FIRST_LIMIT", "estimate_chunks", "next_limit"]
 
 #: Changes of the table wait for as long as a chunk takes.
 _SECONDS = 0.5
@@ -24,3 +28,17 @@ def next_limit(limit: int, row_count: int, seconds: float) -> int:
         return limit
     factor = min(max(_SECONDS / seconds, 0.5), 2.0)
     return min(max(int(limit * factor), FIRST_LIMIT), _MOST)
+
+
+def estimate_chunks(amount: Amount, limit: int) -> int | None:
+    """Return how many chunks there will be, if the rest are of this size; None: nobody knows.
+
+    >>> estimate_chunks(Amount(10_000, 0, 2, 35_000, None), 10_000)
+    5
+    >>> estimate_chunks(Amount(10_000, 1_000, 2, 0, 4_000), 10_000)
+    5
+    """
+    if not amount.part:
+        return None
+    rows = amount.row_count / amount.part - amount.row_count
+    return amount.chunk_count + math.ceil(rows / limit)

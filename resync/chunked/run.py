@@ -12,6 +12,7 @@ from pgrepl.catalog.tables import SourceTable, read_plain_columns, read_tables
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
+from pgrepl.postgres.advisory_locks import resync_lock, take_lock
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.chunked.chunk import (
@@ -19,15 +20,22 @@ from pgrepl.resync.chunked.chunk import (
     ChunkMaker,
     DdlAwaitedError,
     NotNowError,
+    ObstacleError,
     RestartedError,
 )
-from pgrepl.resync.chunked.ending import Ending
+from pgrepl.resync.chunked.ending import EndedError, Ending
 from pgrepl.resync.chunked.keys import find_key, judge_key
 from pgrepl.resync.chunked.pacing import FIRST_LIMIT, next_limit
 from pgrepl.resync.open_transactions import await_commits
 from pgrepl.resync.whole import CancelledError
 from pgrepl.store.resync_chunks import begin_live, restart_chunks, set_chunk_key
-from pgrepl.store.resyncs import ResyncRow, start_resync
+from pgrepl.store.resyncs import (
+    Amount,
+    ResyncRow,
+    find_resync_name,
+    read_amount,
+    start_resync,
+)
 from pgrepl.store.shard_progress import take_positions
 from pgrepl.store.sources import SourceRow, read_target_schemas
 from pgrepl.store.tables import find_copy
@@ -56,6 +64,8 @@ class ChunkedResync:
     pause: Callable[[float], None]
     #: How long to wait for a lock or for replay.
     wait_s: int
+    #: Is told after each chunk how far it is.
+    show: Callable[[Amount], None] = lambda _: None
 
 
 def find_obstacle(
@@ -89,16 +99,20 @@ def _as_on_target(target: Connection, table: SourceTable, schema: str) -> Source
     return table.with_generated(read_plain_columns(target, [place]).get(place, frozenset()))
 
 
-def run_chunked(work: ChunkedResync) -> None:
+def run_chunked(work: ChunkedResync) -> tuple[str, str]:
     """Copy a table in chunks, from the last chunk of an earlier run on, until it is caught up.
+
+    Returned is its name, which may have become another one meanwhile.
 
     Raises
     ------
+    ObstacleError
+        when it cannot be copied this way any more.
     PgreplError
-        whatever is wrong; the same call repeated goes on after the last chunk.
+        whatever else is wrong; the same call repeated goes on after the last chunk.
 
     """
-    _Run(work).run()
+    return _Run(work).run()
 
 
 class _Run:
@@ -108,13 +122,15 @@ class _Run:
         self._source_id = work.row.source_id
         self._resync_id = work.resync.resync_id
         self._about = {"source": work.source.name, "table": str(work.table)}
+        #: What the target calls it: a rename on the source comes there later.
+        self._key = work.table.key
         self._ending = Ending(work.target, self._endpoint, work.resync)
         self._limit = FIRST_LIMIT
         #: What is waited for, and since when.
         self._waits: tuple[str, float] | None = None
 
-    def run(self) -> None:
-        """Begin or go on, copy ranges, read keys again, catch up, end."""
+    def run(self) -> tuple[str, str]:
+        """Begin or go on, copy ranges, read keys again, catch up, end; return the name."""
         work = self._work
         if work.resync.state == "requested":
             self._begin()
@@ -124,8 +140,13 @@ class _Run:
         maker = self._make()
         is_over = False
         while not is_over:
+            if self._follow_rename():
+                maker = self._make()
             try:
                 is_over = self._step(maker)
+            except EndedError:
+                # Or it has just got another name, which is seen above.
+                self._work.pause(0.0)
             except NotNowError as exc:
                 self._wait_for(exc.reason)
                 if isinstance(exc, DdlAwaitedError):
@@ -135,22 +156,39 @@ class _Run:
                 with self._on_target("cannot start over"):
                     set_chunk_key(work.target, self._resync_id, self._find_key())
                 maker = self._make()
+        return self._key
+
+    def _follow_rename(self) -> bool:
+        """Go on under the name that DDL gave the copy, and say whether it did."""
+        work = self._work
+        with self._on_target("cannot look for"):
+            key = find_resync_name(work.target, self._resync_id)
+        if key is None:
+            raise EndedError(self._key)
+        if key == self._key:
+            return False
+        take_lock(work.target, resync_lock(work.source.name, key))
+        self._key = key
+        resync = replace(work.resync, schema_name=key[0], table_name=key[1])
+        self._ending = Ending(work.target, self._endpoint, resync)
+        return True
 
     def _begin(self) -> None:
         """Have replay apply changes with regard to chunks, from its next transaction on."""
         with self._on_target("cannot begin"), self._work.target.transaction():
             # Who applies changes of this source now knows the table as one like others.
             take_positions(self._work.target, self._source_id)
-            start_resync(self._work.target, self._resync_id)
+            start_resync(self._work.target, self._resync_id, "chunked")
             restart_chunks(self._work.target, self._resync_id)
             begin_live(self._work.target, self._source_id, self._work.table.key)
             set_chunk_key(self._work.target, self._resync_id, self._find_key())
 
     def _find_key(self) -> list[str]:
         work = self._work
-        obstacle = find_obstacle(work.source_session, work.target, work.row, work.table)
+        table = replace(work.table, schema=self._key[0], name=self._key[1])
+        obstacle = find_obstacle(work.source_session, work.target, work.row, table)
         if obstacle is not None:
-            raise UsageError(f"table {work.table} cannot be copied in chunks: {obstacle}")
+            raise ObstacleError(work.table, obstacle)
         return [column.name for column in find_key(work.source_session, work.table.oid)]
 
     def _make(self) -> ChunkMaker:
@@ -162,7 +200,7 @@ class _Run:
             ]
         if not found:
             raise UsageError(f"table {work.table} does not exist any more")
-        table = replace(found[0], schema=work.table.schema, name=work.table.name)
+        table = replace(found[0], schema=self._key[0], name=self._key[1])
         with self._on_target("cannot read the columns"):
             schema = read_target_schemas(work.target, self._source_id)[table.schema]
             table = _as_on_target(work.target, table, schema)
@@ -189,6 +227,7 @@ class _Run:
             chunk = maker.place_range(self._limit)
             self._waits = None
             self._limit = next_limit(self._limit, chunk.row_count, chunk.seconds)
+            self._work.show(read_amount(self._work.target, self._resync_id))
             self._slow_down(chunk)
             return False
         if self._ending.count_left() == (0, 0) and self._ending.end():

@@ -12,7 +12,15 @@ select source_id, schema_name, table_name, t.state, t.resync_reason,
        greatest(r.row_count, copy.row_count)                      as resync_rows,
        greatest(r.byte_count, copy.byte_count)                    as resync_bytes,
        r.byte_estimate                                            as resync_estimate,
-       extract(epoch from clock_timestamp() - r.started_at)::float8 as resync_seconds
+       r.row_estimate                                             as resync_row_estimate,
+       r.chunk_count                                              as resync_chunks,
+       r.chunk_estimate                                           as resync_chunk_estimate,
+       extract(epoch from clock_timestamp() - r.started_at)::float8 as resync_seconds,
+       -- by the run at work: whoever copies in chunks counts each, parts are counted by the clock
+       r.rows_before as resync_rows_before, r.bytes_before as resync_bytes_before,
+       extract(epoch from case when r.way = 'chunked' then r.updated_at else clock_timestamp() end
+                          - r.resumed_at)::float8                  as resync_run_seconds,
+       root.root_schema, root.root_name
   from replication.source_table t
   left join replication.resync_due d using (source_id, schema_name, table_name)
   full join replication.resync r using (source_id, schema_name, table_name)
@@ -31,6 +39,16 @@ select source_id, schema_name, table_name, t.state, t.resync_reason,
          from replication.parked_message m
         where (m.source_id, m.schema_name, m.table_name)
             = (p.source_id, p.schema_name, p.table_name)) kept on true
+  left join lateral (
+       select rs.source_schema as root_schema, rc.relname as root_name
+         from replication.target_schema s
+         join pg_namespace n on n.nspname = s.target_schema
+         join pg_class k on k.relnamespace = n.oid and k.relname = t.table_name
+         join pg_class rc on rc.oid = pg_partition_root(k.oid)
+         join pg_namespace rn on rn.oid = rc.relnamespace
+         join replication.target_schema rs
+           on rs.source_id = s.source_id and rs.target_schema = rn.nspname
+        where s.source_id = t.source_id and s.source_schema = t.schema_name) root on true
  where source_id = any (%(ids)s)
    and (t.state is distinct from 'ready' or t.resync_reason is not null
         or d.reason is not null or r.resync_id is not null

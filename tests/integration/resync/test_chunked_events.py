@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import install
-from pgrepl.errors import TargetUnavailable
+from pgrepl.errors import DdlError, TargetUnavailable
 from pgrepl.postgres.connect import connect
 from pgrepl.resync.cancel import cancel_tables
 from pgrepl.resync.chunked.keys import find_key
+from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from pgrepl.resync.whole import CancelledError
@@ -115,6 +117,69 @@ def test_ddl_is_waited_for_and_starts_it_over(live):
     assert done.is_set()
     assert live.differences("t") == set()
     assert live.target.value("select max(c) from app_copy.t") == ROWS
+
+
+def test_rename_is_followed(live):
+    install(live.config.source("shop"))
+
+    def act() -> None:
+        live.source.execute(
+            "alter table app.t rename to renamed",
+            "update app.renamed set a = -a where id % 5 = 0",
+        )
+
+    config = live.config
+    options = ResyncOptions(
+        tables=TableSelection.of(["app.t"]), way="chunked", pause=at_pause(3, act)
+    )
+    with live.streaming():
+        report = resync_tables(config, config.source("shop"), options, Recorder())
+    assert [table.name for table in report.tables] == ["app.renamed"]
+    assert live.differences("renamed") == set()
+    assert live.target.rows("select from replication.resync") == []
+
+
+def test_table_parked_meanwhile_is_copied_as_a_whole_unless_told_otherwise(live):
+    seen = []
+
+    def park() -> None:
+        # Nothing moves it out of there but a resync.
+        live.target.execute(
+            "insert into replication.parked_table (source_id, schema_name, table_name, kind,"
+            " reason) select source_id, 'app', 't', 'failed', 'a test parked it'"
+            " from replication.source"
+        )
+        live.source.execute("update app.t set a = -a where id < 9")
+
+    def look() -> None:
+        seen.append(
+            live.target.rows(
+                "select chunk_count > 0, chunk_estimate, row_count > 0 from replication.resync"
+            )
+        )
+        park()
+
+    config = live.config
+    tables = TableSelection.of(["app.t"])
+    live.request("t")
+    with live.streaming():
+        options = ResyncOptions(tables=tables, way="chunked", pause=at_pause(3, look))
+        with pytest.raises(DdlError, match="cannot be copied in chunks any more"):
+            resync_tables(config, config.source("shop"), options, Recorder())
+        live.target.execute("delete from replication.parked_table")
+        options = replace(options, way="auto", pause=at_pause(3, park))
+        copies = TableCopies(config)
+        report = resync_tables(
+            *(config, config.source("shop"), options, Recorder()),
+            lambda _: copies.apply_waiting("shop", [("app", "t")]),
+        )
+    assert [table.name for table in report.tables] == ["app.t"]
+    assert live.differences("t") == set()
+    assert live.target.rows("select from replication.resync_chunk") == []
+    assert live.target.rows("select from replication.parked_table") == []
+    ((is_begun, estimate, has_rows),) = seen[0]
+    assert (is_begun, has_rows) == (True, True)
+    assert estimate >= ROWS // CHUNK
 
 
 def test_open_transaction_is_placed_and_not_waited_for(live):

@@ -144,3 +144,40 @@ def test_running_resync_of_a_new_table_is_cancelled_from_another_session(source,
     assert target.rows("select relname from pg_class where relname ~ '^pgrepl_shadow_'") == []
     assert target.rows("select from replication.source_table where table_name ~ 'big'") == []
     assert target.rows("select from replication.parked_table") == []
+
+
+def test_table_that_the_patterns_lose_is_told_of_and_has_lost_its_changes(source, target, tmp_path):
+    make_tables(source)
+    copy(target, source)
+    config = write_copy_config(tmp_path, source, target)
+    all_of_it = config.read_text()
+    # A partition goes by the name of its root.
+    config.write_text(f'{all_of_it}exclude = ["app.history", "app.moves"]\n')
+    command = (source.name, "--config", config)
+
+    def status() -> tuple[dict[str, Any], set[str]]:
+        (shown,) = json.loads(run_pgrepl("status", *command, "--json").stdout)["sources"]
+        tables = {table["name"]: table for table in shown["tables"]}
+        return tables, {problem["kind"] for problem in shown["problems"]}
+
+    assert run_pgrepl("receive", *command, "--once").returncode == 0
+    source.execute("delete from app.history where id % 2 = 0")
+    assert run_pgrepl("receive", *command, "--once").returncode == 0
+    tables, problems = status()
+    assert set(tables) == {"app.history", "app.moves", "app.moves_0", "app.moves_1"}
+    assert "stays as it was" in tables["app.history"]["resync_reason"]
+    # That is as it should be.
+    assert "resync" not in problems
+    refused = run_pgrepl("resync", *command, "app.history")
+    assert (refused.returncode, "do not take in app.history" in refused.stderr) == (2, True)
+    done = run_pgrepl("resync", *command, "--where-needed")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("passed over: app.history: the patterns do not take it in")
+    # Taken in again, it is not right by itself.
+    config.write_text(all_of_it)
+    assert run_pgrepl("receive", *command, "--once").returncode == 0
+    assert "resync" in status()[1]
+    assert run_pgrepl("resync", *command, "--where-needed").returncode == 0
+    assert "resync" not in status()[1]
+    there = f"{source.name}_app"
+    assert checksums(target, there)["history"] == checksums(source, "app")["history"]

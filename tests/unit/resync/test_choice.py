@@ -40,3 +40,10 @@ def test_table_that_cannot_be_chunked_is_copied_as_a_whole_and_asking_otherwise_
 def test_way_that_is_asked_for_is_taken():
     assert choose_way(LARGE, "whole").way == "whole"
     assert choose_way(replace(LARGE, size_bytes=0), "chunked").way == "chunked"
+
+
+def test_what_an_earlier_run_began_goes_on_where_it_can():
+    small = replace(LARGE, size_bytes=0, begun="chunked")
+    assert choose_way(small).way == "chunked"
+    assert choose_way(replace(small, is_live=False)).way == "whole"
+    assert choose_way(replace(LARGE, begun="whole")).way == "whole"

@@ -1,0 +1,183 @@
+"""What happens to tables while they are copied, over both plugins, with DDL captured.
+
+The source counts transactions beyond 32 bits, of which the stream has the lower 32.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from pgrepl.config.naming import TableSelection
+from pgrepl.ddl_capture import Applier, install
+from pgrepl.resync.choice import WayAsked
+from pgrepl.resync.release import TableCopies
+from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.run import resync_tables
+from pgrepl.throwaway.cluster import LOGICAL_DECODING, Cluster
+from pgrepl.throwaway.unprivileged import server_account
+from tests.support.copying import Recorder
+from tests.support.database import Database
+from tests.support.killing import write_copy_config
+from tests.support.pipeline import QUICK, Pipeline
+from tests.support.program import run_pgrepl
+
+#: Without Spark: the driver applies all.
+ALONE = replace(QUICK, driver_changes=10**9)
+
+TABLES = """
+create schema app;
+create table app.items (id int primary key, n int not null, body text);
+create table app.others (id int primary key, n int);
+insert into app.items select g, g, repeat('b', 3000) from generate_series(1, 60) g;
+insert into app.others select g, g from generate_series(1, 60) g;
+"""
+FRESH = """
+create table app.fresh (id bigint generated always as identity primary key, item int, body text);
+insert into app.fresh (item, body) select id, body from app.items;
+"""
+
+
+@pytest.fixture(scope="module")
+def later_cluster(binaries) -> Iterator[Cluster]:
+    settings = {**LOGICAL_DECODING, "max_prepared_transactions": "5"}
+    with Cluster(binaries=binaries, settings=settings) as cluster:
+        cluster.stop()
+        subprocess.run(
+            [binaries.program("pg_resetwal"), "--epoch=1", "-D", cluster.data],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            **server_account().subprocess_user,
+        )
+        cluster.start()
+        yield cluster
+
+
+@pytest.fixture
+def source(later_cluster: Cluster, make_database: Callable[..., Database]) -> Database:
+    return make_database(later_cluster, prefix="source")
+
+
+@contextmanager
+def following(pipeline: Pipeline) -> Iterator[None]:
+    """Receive and replay all the time. DDL on a table that is copied waits, and its source too."""
+    stop = threading.Event()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            while not stop.is_set():
+                pipeline.receive()
+                pipeline.replay(ALONE)
+                stop.wait(0.05)
+        except BaseException as exc:  # noqa: BLE001  raised below
+            failed.append(exc)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    assert failed == []
+
+
+def resync(
+    pipeline: Pipeline, *tables: str, swap: Callable[[], object], way: WayAsked = "whole"
+) -> None:
+    """Copy tables; ``swap`` runs when they are read, and not in their places yet."""
+    config, name = pipeline.config, pipeline.source.name
+    options = ResyncOptions(tables=TableSelection.of(tables), way=way, wait_s=60)
+    copies = TableCopies(config)
+    resync_tables(
+        *(config, config.sources[name], options, Recorder({"swap": swap, "chunks": swap})),
+        lambda copied: copies.apply_waiting(name, [(t.schema_name, t.table_name) for t in copied]),
+    )
+
+
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin):
+    source.execute(TABLES)
+    assert source.value("select pg_current_xact_id()::text::numeric") > 2**32
+    pipeline = Pipeline(source, target, plugin=plugin)
+    pipeline.copy()
+    # Nobody captured this.
+    source.execute(FRESH)
+    install(pipeline.config.sources[source.name])
+    pipeline.ddl = Applier(pipeline.config)
+    there = pipeline.schema("app")
+
+    def write() -> None:
+        source.execute(
+            "begin; update app.fresh set item = -item where id < 9; savepoint a;"
+            " delete from app.fresh; rollback to a; delete from app.fresh where id = 11; commit",
+            "insert into app.fresh (item) values (7)",
+        )
+
+    with following(pipeline):
+        resync(pipeline, "app.fresh", swap=write)
+    pipeline.apply(ALONE)
+    assert pipeline.differences("app") == []
+
+    # What verify marks is what is needed.
+    target.execute(f"update {there}.items set n = 0 where id = 5")
+    config = write_copy_config(tmp_path, source, target)
+    config.write_text(f'{config.read_text()}plugin = "{plugin}"\n')
+    command = ("--config", config)
+    assert run_pgrepl("verify", source.name, *command).returncode == 60
+    done = run_pgrepl("resync", source.name, "--where-needed", *command)
+    assert (done.returncode, done.stdout.split()[:2]) == (0, ["copied:", "app.items:"]), done.stderr
+    assert run_pgrepl("verify", source.name, *command).returncode == 0
+
+    def truncate_and_alter() -> None:
+        source.execute(
+            "update app.items set n = n + 1",
+            "begin; truncate app.items; insert into app.items values (3, 3, 'new'); commit",
+            "alter table app.items add c int not null default 5, alter n type bigint",
+            "insert into app.items values (4, 4, 'late', 6)",
+            "alter table app.items rename body to words",
+            "update app.items set words = 'x' where id = 3",
+            "update app.others set n = 0 where id = 1",
+        )
+
+    with following(pipeline):
+        resync(pipeline, "app.items", swap=truncate_and_alter)
+    pipeline.apply(ALONE)
+    assert pipeline.differences("app") == []
+    assert target.value(f"select string_agg(words, ',' order by id) from {there}.items") == "x,late"
+
+    def rename() -> None:
+        source.execute(
+            "update app.items set c = 1",
+            "alter table app.items rename to goods",
+            "create table app.items (id int primary key)",
+            "insert into app.items values (1)",
+            "insert into app.goods values (9, 9, 'goods', 9)",
+        )
+
+    with following(pipeline):
+        resync(pipeline, "app.items", "app.others", swap=rename)
+    pipeline.apply(ALONE)
+    assert pipeline.differences("app") == []
+    target.execute(f"update {there}.others set n = -1 where id % 3 = 0")
+
+    def move() -> None:
+        source.execute(
+            "begin; update app.others set id = id + 30 where id > 50; savepoint a;"
+            " update app.others set n = 7; rollback to a; commit",
+            "begin; update app.others set n = 8 where id < 9; prepare transaction 'two'",
+        )
+        source.execute("commit prepared 'two'")
+
+    with following(pipeline):
+        resync(pipeline, "app.others", swap=move, way="chunked")
+    pipeline.apply(ALONE)
+    assert pipeline.differences("app") == []
+    assert target.rows("select from replication.resync") == []
+    assert pipeline.parked() == []
