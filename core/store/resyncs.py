@@ -184,6 +184,7 @@ def request_resync(
             " set max_rate = excluded.max_rate, is_cancelled = false, error = null,"
             " way = case when r.key_columns is null then excluded.way else r.way end,"
             " is_first = excluded.is_first, source_oid = excluded.source_oid,"
+            " row_estimate = excluded.row_estimate, byte_estimate = excluded.byte_estimate,"
             " resumed_at = clock_timestamp(), rows_before = r.row_count,"
             " bytes_before = r.byte_count, updated_at = clock_timestamp()"
             f" returning {_COLUMNS}",

@@ -1,5 +1,5 @@
--- The replicated tables of a source with what patterns select them by: their names there, and those
--- of the root for a partition, as the copies tell it.
+-- The replicated tables of a source that have rows, with what patterns select them by: their names
+-- there, and those of the root for a partition, as the copies tell it.
 select t.schema_name::text, t.table_name::text,
        coalesce(rs.source_schema, t.schema_name)::text as root_schema,
        coalesce(r.relname, t.table_name)::text         as root_name
@@ -12,5 +12,5 @@ select t.schema_name::text, t.table_name::text,
   left join pg_namespace rn on rn.oid = r.relnamespace
   left join replication.target_schema rs
          on rs.source_id = t.source_id and rs.target_schema = rn.nspname
- where t.source_id = %(source)s
+ where t.source_id = %(source)s and c.relkind is distinct from 'p'
  order by 1, 2

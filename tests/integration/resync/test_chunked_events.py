@@ -167,7 +167,7 @@ def test_table_parked_meanwhile_is_copied_as_a_whole_unless_told_otherwise(live)
         with pytest.raises(DdlError, match="cannot be copied in chunks any more"):
             resync_tables(config, config.source("shop"), options, Recorder())
         live.target.execute("delete from replication.parked_table")
-        options = replace(options, way="auto", pause=at_pause(3, park))
+        options = replace(options, way="auto", pause=at_pause(1, park))
         copies = TableCopies(config)
         report = resync_tables(
             *(config, config.source("shop"), options, Recorder()),

@@ -130,10 +130,16 @@ def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin):
     config = write_copy_config(tmp_path, source, target)
     config.write_text(f'{config.read_text()}plugin = "{plugin}"\n')
     command = ("--config", config)
-    assert run_pgrepl("verify", source.name, *command).returncode == 60
-    done = run_pgrepl("resync", source.name, "--where-needed", *command)
-    assert (done.returncode, done.stdout.split()[:2]) == (0, ["copied:", "app.items:"]), done.stderr
-    assert run_pgrepl("verify", source.name, *command).returncode == 0
+    with following(pipeline):
+        found = run_pgrepl("verify", source.name, *command)
+        assert found.returncode == 60, found.stderr
+        done = run_pgrepl("resync", source.name, "--where-needed", *command)
+        assert done.returncode == 0, done.stderr
+        assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+            ["copied:", "app.items:"]
+        ]
+        found = run_pgrepl("verify", source.name, *command)
+        assert found.returncode == 0, found.stderr
 
     def truncate_and_alter() -> None:
         source.execute(
