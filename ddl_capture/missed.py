@@ -66,7 +66,7 @@ def find_missed(config: Config, source: SourceConfig, status: CaptureStatus) -> 
             connect(source.endpoint, _STAGE) as source_session,
             translated(source.endpoint, "cannot compare the tables"),
         ):
-            is_late = is_behind(source_session, target, row, status)
+            is_late = not status.is_outdated and is_behind(source_session, target, row)
             known = {table.key for table in rows}
             new = [key for key in _selected(source_session, source) if key not in known]
             mine = read_definitions(source_session, [*uncertain, *new])
@@ -87,12 +87,16 @@ def _is_covered(start: Lsn | None, status: CaptureStatus) -> bool:
     )
 
 
-def is_behind(
-    source_session: Connection, target: Connection, row: SourceRow, status: CaptureStatus
-) -> bool:
-    """Whether DDL in the log is not applied; a row's number is where the WAL stood."""
-    if status.row_count in (None, 0) or status.is_outdated:
+def is_behind(source_session: Connection, target: Connection, row: SourceRow) -> bool:
+    """Whether DDL in the log, if there is one that may be read, is not applied yet."""
+    ((is_readable,),) = source_session.execute(
+        "select exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace"
+        " where n.nspname = 'pgrepl' and c.relname = 'ddl_log'"
+        " and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select'))"
+    ).fetchall()
+    if not is_readable:
         return False
+    # A row's number is where the WAL stood.
     ((newest,),) = source_session.execute("select max(id) from pgrepl.ddl_log").fetchall()
     applied = read_least_applied(target, row.source_id) or row.consistent_point or Lsn(0)
     return newest is not None and newest > int(applied)

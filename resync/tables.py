@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 
 from pgrepl.catalog.tables import Column, SourceTable, is_copy_of, read_columns, read_tables
 from pgrepl.catalog.unreadable import Unreadable, read_unreadable_tables
-from pgrepl.ddl_capture import read_status
 from pgrepl.ddl_capture.missed import is_behind
 from pgrepl.errors import TargetError
 from pgrepl.postgres.sqlstate import translated
@@ -104,9 +103,8 @@ class Choosing:
 
     def _is_ddl_awaited(self) -> bool:
         """Whether captured DDL is not applied yet."""
-        status = read_status(self._source)
         with translated(self._source.endpoint, "cannot look for DDL that waits"):
-            return is_behind(self._sides.source_session, self._target, self._sides.row, status)
+            return is_behind(self._sides.source_session, self._target, self._sides.row)
 
     def is_first(self, table: SourceTable) -> bool:
         """Whether the target has no copy of a table yet."""

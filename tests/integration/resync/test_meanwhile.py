@@ -15,6 +15,7 @@ import pytest
 
 from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import Applier, install
+from pgrepl.errors import TargetError
 from pgrepl.resync.choice import WayAsked
 from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import ResyncOptions
@@ -171,6 +172,11 @@ def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin):
         resync(pipeline, "app.items", "app.others", swap=rename)
     pipeline.apply(ALONE)
     assert pipeline.differences("app") == []
+    # DDL that is on its way gives the copy its columns, not a resync.
+    source.execute("alter table app.others add late int")
+    with pytest.raises(TargetError, match="has other columns"):
+        resync(pipeline, "app.others", swap=rename)
+    pipeline.apply(ALONE)
     target.execute(f"update {there}.others set n = -1 where id % 3 = 0")
 
     def move() -> None:
