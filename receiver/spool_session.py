@@ -18,6 +18,7 @@ from psycopg.sql import SQL, Literal
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
+from pgrepl.config.naming import TableSelection
 from pgrepl.errors import AlreadyRunning, TargetError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
@@ -50,7 +51,7 @@ from pgrepl.store.streams import (
     record_position,
 )
 from pgrepl.store.table_marks import add_lost_table, read_marked
-from pgrepl.store.unselected import mark_unselected
+from pgrepl.store.unselected import find_unselected, mark_unselected
 from pgrepl.terminal import command
 
 __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
@@ -81,10 +82,15 @@ class SpoolSession:
         endpoint: Endpoint,
         source: SourceRow,
         *,
+        selection: TableSelection | None = None,
         holds_origin: bool = True,
     ) -> None:
-        """Take over a connection in autocommit mode whose session has the origin set up."""
+        """Take over a connection in autocommit mode whose session has the origin set up.
+
+        ``selection``: what is received; None: all that there is.
+        """
         self._connection = connection
+        self._selection = selection
         self._holds_origin = holds_origin
         self._endpoint = self.endpoint = endpoint
         self.is_in_transaction = False
@@ -131,9 +137,14 @@ class SpoolSession:
             return measure_spool(self._connection, self.source.source_id)
 
     def read_resyncs(self) -> Sequence[TableName]:
-        """Return the tables that wait for a resync."""
+        """Return the tables that wait for a resync; not those that are passed over anyway."""
+        connection, source_id = self._connection, self.source.source_id
         with translated(self._endpoint, "cannot read the tables"):
-            return read_marked(self._connection, self.source.source_id)
+            marked = read_marked(connection, source_id)
+            if not marked or self._selection is None:
+                return marked
+            passed_over = find_unselected(connection, source_id, self._selection)
+        return [name for name in marked if name not in passed_over]
 
     def set_format(self, name: str, encoding: str) -> None:
         """Say in every row from now on how its payload is read."""
@@ -273,7 +284,7 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
     except BaseException:
         connection.close()
         raise
-    return SpoolSession(connection, target, source)
+    return SpoolSession(connection, target, source, selection=config.selection)
 
 
 def _open_stream(connection: Connection, config: SourceConfig, target: Endpoint) -> SpoolSession:

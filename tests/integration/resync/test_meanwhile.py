@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -102,6 +103,16 @@ def resync(
     )
 
 
+def work_off_what_verify_marks(source: str, *options: str | Path) -> None:
+    found = run_pgrepl("verify", source, *options)
+    assert found.returncode == 60, found.stderr
+    done = run_pgrepl("resync", source, "--where-needed", *options)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [["copied:", "app.items:"]]
+    found = run_pgrepl("verify", source, *options)
+    assert found.returncode == 0, found.stderr
+
+
 @pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
 def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin):
     source.execute(TABLES)
@@ -126,21 +137,11 @@ def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin):
     pipeline.apply(ALONE)
     assert pipeline.differences("app") == []
 
-    # What verify marks is what is needed.
     target.execute(f"update {there}.items set n = 0 where id = 5")
     config = write_copy_config(tmp_path, source, target)
     config.write_text(f'{config.read_text()}plugin = "{plugin}"\n')
-    command = ("--config", config)
     with following(pipeline):
-        found = run_pgrepl("verify", source.name, *command)
-        assert found.returncode == 60, found.stderr
-        done = run_pgrepl("resync", source.name, "--where-needed", *command)
-        assert done.returncode == 0, done.stderr
-        assert [line.split()[:2] for line in done.stdout.splitlines()] == [
-            ["copied:", "app.items:"]
-        ]
-        found = run_pgrepl("verify", source.name, *command)
-        assert found.returncode == 0, found.stderr
+        work_off_what_verify_marks(source.name, "--config", config)
 
     def truncate_and_alter() -> None:
         source.execute(
