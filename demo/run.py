@@ -13,11 +13,10 @@ from typing import TextIO
 
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier
-from rich.console import Console
 
+from pgrepl.demo.stage import Stage, fill
 from pgrepl.demo.workload import Workload
 from pgrepl.errors import PgreplError
-from pgrepl.postgres.queries import load_query
 from pgrepl.throwaway import Cluster
 
 __all__ = ["run_demo"]
@@ -46,10 +45,9 @@ def run_demo() -> None:
         _Demo(Path(folder), sources, target).run()
 
 
-class _Demo:
+class _Demo(Stage):
     def __init__(self, folder: Path, sources: dict[str, Cluster], target: Cluster) -> None:
-        self._console = Console(highlight=False, soft_wrap=True)
-        self._config = folder / "pgrepl.toml"
+        super().__init__(folder)
         self._sources = sources
         self._target = target
 
@@ -81,8 +79,8 @@ class _Demo:
         major, minor = self._target.binaries.version
         self._title(f"Three throwaway servers, PostgreSQL {major}.{minor}: two sources, one target")
         for name, cluster in self._sources.items():
-            _fill(cluster, name, "source")
-        _fill(self._target, "warehouse", "target")
+            fill(cluster, name, "source")
+        fill(self._target, "warehouse", "target")
         lines = ["[target]", f'dsn = "{self._target.dsn("warehouse", user="pgrepl")}"']
         for name, cluster in self._sources.items():
             lines += ["", f"[sources.{name}]", f'dsn = "{cluster.dsn(name, user="pgrepl")}"']
@@ -188,9 +186,6 @@ class _Demo:
         if copied != bought:
             raise PgreplError(f'source "{name}": the warehouse has not every purchase once')
 
-    def _title(self, text: str) -> None:
-        self._console.rule(f"[bold]{text}", align="left")
-
     def _start(self, output: TextIO, *arguments: str) -> subprocess.Popen[bytes]:
         self._console.print(f"$ pgrepl {' '.join(arguments)} &", style="cyan")
         return subprocess.Popen(
@@ -198,23 +193,6 @@ class _Demo:
             stdout=output,
             stderr=output,
         )
-
-    def _pgrepl(self, *arguments: str, expected: int = 0, is_captured: bool = False) -> str:
-        """Run pgrepl as a person would, and insist on the exit code that belongs here."""
-        self._console.print(f"$ pgrepl {' '.join(arguments)}", style="cyan")
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "pgrepl.cli", *arguments, "--config", self._config],
-            stdout=subprocess.PIPE if is_captured else None,
-            text=True,
-            check=False,
-        )
-        if done.returncode != expected:
-            raise PgreplError(
-                f"the demo expected exit code {expected} of pgrepl {arguments[0]},"
-                f" got {done.returncode}"
-            )
-        self._console.print(f"exit code {done.returncode}\n", style="dim")
-        return done.stdout or ""
 
     def _psql(self, script: str, dsn: str | None = None) -> None:
         psql = self._target.binaries.program("psql")
@@ -237,13 +215,6 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     codes = [process.wait() for process in processes]
     if any(codes):
         raise PgreplError(f"services ended with {codes}")
-
-
-def _fill(cluster: Cluster, dbname: str, script: str) -> None:
-    """Make a database and fill it with one of our scripts."""
-    cluster.create_database(dbname)
-    with psycopg.connect(cluster.dsn(dbname)) as connection:
-        connection.execute(load_query("pgrepl.demo", script))
 
 
 def _count(dsn: str, query: SQL | Composed) -> int:

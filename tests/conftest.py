@@ -19,11 +19,13 @@ from pgrepl.spark.background import SessionInBackground
 from pgrepl.spark.session import build_session
 from pgrepl.store.migrations import migrate
 from pgrepl.throwaway import Broker, Cluster, ServerBinaries, find_binaries
+from pgrepl.throwaway.broker import SecureListener
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.database import Database
-from tests.support.kafka import KAFKA_JARS
+from tests.support.kafka import BROKER_PASSWORD, BROKER_USER, KAFKA_JARS
 from tests.support.kept_workers import keep_workers
 from tests.support.quick_java import start_java_quickly
+from tests.support.tls import Authority
 from tests.support.versions import tested_versions
 
 # Where files are kept in memory, and how much room there has to be for a run.
@@ -77,9 +79,22 @@ def target_cluster(binaries: ServerBinaries) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[Broker]:
+def broker_authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Return who signed the certificate of the broker's second listener."""
+    authority = Authority(tmp_path_factory.mktemp("broker") / "authority")
+    authority.begin()
+    return authority
+
+
+@pytest.fixture(scope="session")
+def broker(broker_authority: Authority) -> Iterator[Broker]:
     """Return the Kafka broker that all tests of a process share: topics have names of their own."""
-    with Broker(jars=KAFKA_JARS) as broker:
+    folder = broker_authority.folder
+    key, certificate, both = (folder / name for name in ("key", "crt", "server.pem"))
+    broker_authority.sign(key, certificate, "IP:127.0.0.1")
+    both.write_text(key.read_text() + certificate.read_text())
+    secure = SecureListener(both, BROKER_USER, BROKER_PASSWORD)
+    with Broker(jars=KAFKA_JARS, secure=secure) as broker:
         yield broker
 
 

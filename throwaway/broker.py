@@ -15,6 +15,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,7 +23,7 @@ from typing import Self
 from pgrepl.errors import ConfigError
 from pgrepl.throwaway.ports import free_port
 
-__all__ = ["KAFKA_VERSION", "Broker", "find_jars"]
+__all__ = ["KAFKA_VERSION", "Broker", "SecureListener", "find_jars"]
 
 #: ``scripts/setup.sh`` fetches the same.
 KAFKA_VERSION = "4.3.1"
@@ -76,11 +77,25 @@ done
 """
 
 
+@dataclass(frozen=True, slots=True)
+class SecureListener:
+    """A second listener, with TLS and passwords."""
+
+    #: The server's key and its certificate, in one file of PEM.
+    keystore: Path
+    user: str
+    password: str = field(repr=False)
+
+
 class Broker:
     """A broker in a temporary folder. Use it as a context manager, or ``close()`` it."""
 
     def __init__(
-        self, *, settings: Mapping[str, str] | None = None, jars: Path | None = None
+        self,
+        *,
+        settings: Mapping[str, str] | None = None,
+        jars: Path | None = None,
+        secure: SecureListener | None = None,
     ) -> None:
         """Format the folder and start the broker; ``settings`` are added to its properties."""
         self._jars = jars if jars is not None else find_jars()
@@ -97,7 +112,8 @@ class Broker:
         )
         try:
             self.port = free_port()
-            self._write_properties(settings or {})
+            self._secure_port = free_port()
+            self._write_properties({**(_secured(secure) if secure else {}), **(settings or {})})
             self._format()
             self.start()
         except BaseException:
@@ -121,6 +137,11 @@ class Broker:
     def bootstrap(self) -> str:
         """What a client takes as ``bootstrap.servers``."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def secure_bootstrap(self) -> str:
+        """The same for the listener with TLS and passwords, if there is one."""
+        return f"127.0.0.1:{self._secure_port}"
 
     @property
     def log(self) -> Path:
@@ -166,8 +187,11 @@ class Broker:
 
     def _write_properties(self, settings: Mapping[str, str]) -> None:
         controller = f"127.0.0.1:{free_port()}"
+        listeners = [f"PLAINTEXT://{self.bootstrap}", f"CONTROLLER://{controller}"]
+        if "ssl.keystore.location" in settings:
+            listeners.append(f"SASL_SSL://{self.secure_bootstrap}")
         own = {
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "listeners": ",".join(listeners),
             "controller.quorum.bootstrap.servers": controller,
             "log.dirs": str(self._folder / "data"),
         }
@@ -196,6 +220,21 @@ class Broker:
 
     def _log_text(self) -> str:
         return self.log.read_text(errors="replace")
+
+
+def _secured(listener: SecureListener) -> Mapping[str, str]:
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(listener.keystore),
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+            f'{login} required user_{listener.user}="{listener.password}";'
+        ),
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL"
+        ),
+    }
 
 
 def find_jars() -> Path:

@@ -16,6 +16,7 @@ from tests.support.waiting import wait_until
 TABLES = {
     "customers": "id int primary key, name text, big text",
     "orders": "id bigint primary key, cid int, amt numeric(10,2), at timestamptz default now()",
+    "ledger": "id bigint primary key, amt numeric(10,2)",
     "nopk": "a int, b text",
     "marker": "id int primary key",
 }
@@ -43,6 +44,12 @@ class LiveDebezium:
         )
         topics.make("transaction")
 
+    #: What is 0 after every transaction: two tables, of several partitions each.
+    total = (
+        "select coalesce(sum(amt::numeric), 0) from"
+        " (select amt from feed_public.orders union all select amt from feed_public.ledger) t"
+    )
+
     @property
     def broker(self) -> Broker:
         return self.topics.broker
@@ -60,12 +67,17 @@ class LiveDebezium:
         for _ in range(transactions):
             self._id += 1
             number, other = self._id, self._random.randrange(1, 10)
-            # The sum of all amounts is the same after every transaction.
             statements = [
-                f"insert into orders values ({number}, {other}, 5), ({-number}, {other}, -5)",
+                f"insert into orders values ({number}, {other}, 5), ({-number}, {other}, 2)",
+                f"insert into ledger values ({number}, -7)",
                 f"insert into nopk values ({other}, 'x'), ({other}, 'x')",
             ]
-            moved = f"update customers set id = id + 1000 where id = {other}"
+            cancelled = (
+                f"delete from orders where abs(id) = {number - 3};"
+                f" delete from ledger where id = {number - 3}"
+            )
+            to = 1_000_000 + 10 * number + other
+            moved = f"update customers set id = {to} where id = {other}"
             again = (
                 f"insert into customers values ({other}, 'again', {_BIG}) on conflict do nothing"
             )
@@ -76,7 +88,7 @@ class LiveDebezium:
                         f"update customers set name = 'n{number}' where id = {other}",
                         f"{moved}; {again}",
                         f"delete from customers where id > 1000 and id % 10 = {other}",
-                        f"delete from orders where abs(id) = {number - 3}",
+                        cancelled,
                         f"update nopk set b = 'y' where a = {other} and b = 'x'",
                         f"delete from nopk where a = {other} and b = 'y'",
                         "insert into customers " + many.format(10 * number),
@@ -95,9 +107,8 @@ class LiveDebezium:
         writing.start()
         code = run_debezium(
             self.folder,
-            bootstrap=self.broker.bootstrap,
+            broker=self.broker,
             prefix=self.topics.prefix,
-            host="127.0.0.1",
             port=self.source.cluster.port,
             dbname=self.source.name,
             until=self._round,

@@ -23,6 +23,9 @@ from tests.support.pipeline import NoDdl
 #: Found at once: tests of Spark move the user's cache elsewhere.
 KAFKA_JARS = find_jars()
 
+#: Who may use the listener with TLS.
+BROKER_USER, BROKER_PASSWORD = "pgrepl", "s3cret-of-the-broker"
+
 #: The driver applies all of it: these tests are about what comes before.
 _DRIVER_ALONE = ReplaySettings(backoff_s=0.01, backoff_limit_s=0.05, driver_changes=10**9)
 
@@ -103,8 +106,8 @@ class Stream:
         receiver = Receiver(config, config.source(self.name), settings=ReceiverSettings(**settings))
         return receiver.run(once=True)
 
-    def replay(self) -> SourceResult:
-        (result,) = Replayer(self.config, NoDdl(), _DRIVER_ALONE).run(once=True)
+    def replay(self, settings: ReplaySettings = _DRIVER_ALONE) -> SourceResult:
+        (result,) = Replayer(self.config, NoDdl(), settings).run(once=True)
         return result
 
     def bring(self) -> SourceResult:

