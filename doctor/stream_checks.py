@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgrepl.config.model import SourceConfig
+from pgrepl.decoding.records.readers import make_reader
 from pgrepl.decoding.records.registry import Registry
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
+from pgrepl.doctor.stream_samples import Sample, check_samples
 from pgrepl.durations import write_duration
 from pgrepl.errors import PgreplError
 
@@ -44,12 +46,19 @@ def _cluster(config: SourceConfig) -> Iterator[Finding]:
         return
     try:
         extra = config.stream.transaction_topic
-        topics = client.Cluster(config).read_topics((extra,) if extra else ())
+        cluster = client.Cluster(config)
+        topics = cluster.read_topics((extra,) if extra else ())
     except PgreplError as exc:
         yield _failure("reachable", exc)
         return
     yield Finding.ok("reachable", config.stream.bootstrap)
     yield from check_topics(config, topics)
+    try:
+        found = cluster.read_newest([topic for topic in topics.values() if topic.name != extra])
+        samples = [Sample(*own) for own in found]
+        yield from check_samples(config, samples, make_reader(config))
+    except PgreplError as exc:
+        yield _failure("records", exc)
 
 
 def check_topics(config: SourceConfig, topics: Mapping[str, Topic]) -> Iterator[Finding]:

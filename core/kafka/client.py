@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from pgrepl.errors import SourceError, SourceUnavailable
 __all__ = ["Cluster", "Topic", "Watermarks", "places_of", "told", "translate"]
 
 _TIMEOUT_S = 20.0
+_LIST_S = 2.0
+#: Doctor looks at so many records of so many partitions.
+_SAMPLED_RECORDS, _SAMPLED_PARTITIONS = 5, 100
 #: What librdkafka itself logs goes here, with the settings' secrets in none of it.
 _CLIENT_LOG = logging.getLogger("pgrepl.librdkafka")
 
@@ -60,6 +64,8 @@ class Cluster:
         """Connect to nothing yet."""
         self._config = config
         self.name = config.name
+        #: Why the cluster lets nobody in, if it said so.
+        self._refusal: str | None = None
         self._settings: dict[str, str | int | float | bool] = {
             **config.stream.client_settings(),
             "bootstrap.servers": config.stream.bootstrap,
@@ -85,8 +91,10 @@ class Cluster:
     def read_topics(self, extra: Sequence[str] = ()) -> Mapping[str, Topic]:
         """Return the topics of the configuration, and those named here, as they are now."""
         with told(self.name, "cannot look at the topics"):
-            admin = AdminClient(self._settings, logger=_CLIENT_LOG)
-            listed = admin.list_topics(timeout=_TIMEOUT_S).topics
+            admin = AdminClient(
+                {**self._settings, "error_cb": self._take_error}, logger=_CLIENT_LOG
+            )
+            listed = self._list_topics(admin)
             names = sorted(
                 name for name in listed if self._config.stream.matches(name) or name in extra
             )
@@ -111,6 +119,58 @@ class Cluster:
             )
             for name in names
         }
+
+    def _list_topics(self, admin: AdminClient) -> Sequence[str]:
+        """Ask for the names of all topics; who is refused does not wait for an answer."""
+        until = time.monotonic() + _TIMEOUT_S
+        while True:
+            try:
+                return list(admin.list_topics(timeout=_LIST_S).topics)
+            except KafkaException as exc:
+                # Hands out what went wrong since.
+                admin.poll(0)
+                if self._refusal is not None:
+                    raise SourceError(
+                        f'source "{self.name}": the cluster refuses: {self._refusal}',
+                        hint="Check user, password and certificates of librdkafka in pgrepl.toml.",
+                    ) from exc
+                if time.monotonic() > until:
+                    raise
+
+    def _take_error(self, error: KafkaError) -> None:
+        """Keep what does not pass by itself; librdkafka itself only tries again."""
+        if error.code() in _REFUSALS:
+            self._refusal = error.str()
+
+    def read_newest(
+        self, topics: Sequence[Topic]
+    ) -> Sequence[tuple[str, bytes | None, bytes | None]]:
+        """Return topic, key and value of the last records of some partitions of topics."""
+        consumer = self.make_consumer()
+        try:
+            marks = self.read_watermarks(consumer, places_of({own.name: own for own in topics}))
+            ends = {place: own for place, own in marks.items() if own.high > own.low}
+            chosen = list(ends.items())[:_SAMPLED_PARTITIONS]
+            left = {place for place, _ in chosen}
+            found = []
+            with told(self.name, "cannot read records"):
+                consumer.assign(
+                    [
+                        TopicPartition(*place, max(own.low, own.high - _SAMPLED_RECORDS))
+                        for place, own in chosen
+                    ]
+                )
+                until = time.monotonic() + _TIMEOUT_S
+                while left and time.monotonic() < until:
+                    for message in consumer.consume(_SAMPLED_RECORDS, timeout=_LIST_S):
+                        error = message.error()
+                        if error is None:
+                            found.append((message.topic() or "", message.key(), message.value()))
+                        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                            left.discard((message.topic() or "", message.partition() or 0))
+        finally:
+            consumer.close()
+        return found
 
     def read_end(self) -> int:
         """Return the sum of the offsets at which all partitions end now."""
@@ -184,5 +244,14 @@ _PASSES = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+_REFUSALS = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001
+        KafkaError._SSL,  # noqa: SLF001
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
