@@ -29,6 +29,7 @@ from pgrepl.receiver.routing import Router
 from pgrepl.store.spool import bucket_of
 from pgrepl.syntax.parse import SqlSyntaxError, parse
 from pgrepl.syntax.remap import RemapError, SchemaMap, remap
+from tests.fuzz import record_targets
 
 __all__ = ["TARGETS"]
 
@@ -141,12 +142,17 @@ def _config(data: bytes) -> None:
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
+    "avro_file": record_targets.avro_file,
+    "avro_record": record_targets.avro_record,
     "config": _config,
     "ddl_event": _ddl_event,
+    "debezium_record": record_targets.debezium_record,
+    "json_lines": record_targets.json_lines,
     "keepalive": _keepalive,
     "pgoutput_payload": _pgoutput_payload,
     "pgoutput_stream": lambda data: _stream(PgoutputStream(), data),
     "remap": _remap,
+    "upsert_record": record_targets.upsert_record,
     "wal2json_payload": _wal2json_payload,
     "wal2json_stream": lambda data: _stream(Wal2JsonStream(), data),
 }

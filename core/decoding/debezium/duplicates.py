@@ -35,6 +35,19 @@ class Newest:
     #: The snapshot that rows are of.
     snapshot_lsn: int = 0
 
+    @property
+    def has_events(self) -> bool:
+        """Whether there was an event since the snapshot."""
+        return self.place >= 0
+
+    def __lt__(self, other: Newest) -> bool:
+        """Whether another of the same stream knows more."""
+        return self._rank < other._rank
+
+    @property
+    def _rank(self) -> tuple[int, int, int, int]:
+        return self.snapshot_lsn, self.last_commit, self.place, self.count
+
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Newest:
         """Make it of what ``dump`` returned."""

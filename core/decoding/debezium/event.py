@@ -14,6 +14,9 @@ __all__ = ["Event", "TransactionEnd", "read_end", "read_event"]
 _OPS = frozenset("crudtm")
 #: Before this version the counters of a transaction begin again when Debezium is restarted in it.
 _COUNTS_ON = (3, 6, 1)
+_LAST_LSN = 2**64 - 1
+#: PostgreSQL counts time in 64 bits, from another year.
+_LAST_US = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ def read_event(value: object) -> Event:
     lsn = source.get("lsn")
     if not isinstance(lsn, int) and not is_incremental:
         raise BadValue("it does not say its lsn")
+    if isinstance(lsn, int) and not 0 <= lsn <= _LAST_LSN:
+        raise BadValue("its lsn is none that PostgreSQL can have")
     order = transaction.get("total_order") if isinstance(transaction, Mapping) else None
     return Event(
         op=op,
@@ -70,7 +75,7 @@ def read_event(value: object) -> Event:
         schema=str(source.get("schema") or ""),
         table=str(source.get("table") or ""),
         lsn=lsn if isinstance(lsn, int) else 0,
-        xid=source.get("txId"),
+        xid=None if source.get("txId") is None else _integer(source["txId"]),
         last_commit=_last_commit(source.get("sequence")),
         is_snapshot=snapshot not in ("false", "incremental"),
         is_incremental=is_incremental,
@@ -110,12 +115,24 @@ def read_end(value: object) -> TransactionEnd | None:
     xid, _, lsn = str(value.get("id")).partition(":")
     if not (xid.isdigit() and lsn.isdigit()):
         raise BadValue("a transaction's id has no LSN: it is of a Debezium before 2.0")
+    if int(lsn) > _LAST_LSN:
+        raise BadValue("a transaction's id has no LSN that PostgreSQL can have")
     counts: dict[tuple[str, str], int] = {}
-    for part in value.get("data_collections") or ():
-        schema, _, table = str(part.get("data_collection")).partition(".")
-        counts[schema, table] = int(part.get("event_count") or 0)
-    event_count = int(value.get("event_count") or 0)
-    return TransactionEnd(int(xid), int(lsn), counts, event_count, 1000 * int(value["ts_ms"]))
+    try:
+        for part in value.get("data_collections") or ():
+            schema, _, table = str(part["data_collection"]).partition(".")
+            counts[schema, table] = _integer(part["event_count"])
+        event_count = _integer(value["event_count"])
+        commit_us = 1000 * _integer(value["ts_ms"])
+    except (KeyError, TypeError) as exc:
+        raise BadValue("an end of a transaction does not say what it must") from exc
+    return TransactionEnd(int(xid), int(lsn), counts, event_count, commit_us)
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadValue("a number is none")
+    return value
 
 
 def _row(value: object) -> Mapping[str, Any] | None:
@@ -141,10 +158,13 @@ def _version(text: object) -> tuple[int, ...]:
 
 
 def _commit_us(source: Mapping[str, Any]) -> int:
-    exact = source.get("ts_us")
+    exact, rough = source.get("ts_us"), source.get("ts_ms")
     if isinstance(exact, int):
-        return exact
-    rough = source.get("ts_ms")
-    if isinstance(rough, int):
-        return 1000 * rough
-    raise BadValue("it does not say when its transaction committed")
+        found = exact
+    elif isinstance(rough, int):
+        found = 1000 * rough
+    else:
+        raise BadValue("it does not say when its transaction committed")
+    if abs(found) > _LAST_US:
+        raise BadValue("its transaction committed at no time that PostgreSQL can have")
+    return found

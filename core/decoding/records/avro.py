@@ -12,7 +12,7 @@ from pgrepl.decoding.records.schema import Field, read_avro
 from pgrepl.decoding.records.serialized import KEPT, Datum
 from pgrepl.decoding.records.values import BadValue
 
-__all__ = ["AvroReader"]
+__all__ = ["AvroReader", "without_logical_types"]
 
 #: Confluent's framing: a zero byte, the schema's number, and what Avro has.
 _MAGIC = 0
@@ -49,7 +49,7 @@ class AvroReader:
             schema = self._find_schema(number)
             try:
                 field = read_avro(schema)
-                known = parse_schema(_without_logical_types(schema)), field
+                known = parse_schema(without_logical_types(schema)), field
             except Exception as exc:
                 raise BadValue(f"schema {number} cannot be used: {exc}") from exc
             if len(self._known) >= KEPT:
@@ -58,14 +58,14 @@ class AvroReader:
         return known
 
 
-def _without_logical_types(schema: Any) -> Any:  # noqa: ANN401  JSON
+def without_logical_types(schema: Any) -> Any:  # noqa: ANN401  JSON
     """Return a schema whose values come as Avro stores them: what they mean is for us to tell."""
     if isinstance(schema, Mapping):
         return {
-            key: _without_logical_types(value)
+            key: without_logical_types(value)
             for key, value in schema.items()
             if key != "logicalType"
         }
     if isinstance(schema, Sequence) and not isinstance(schema, str):
-        return [_without_logical_types(item) for item in schema]
+        return [without_logical_types(item) for item in schema]
     return schema

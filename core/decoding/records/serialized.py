@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from pgrepl.decoding.records.schema import BadSchema, Field, read_connect
 from pgrepl.decoding.records.values import BadValue
 
-__all__ = ["KEPT", "Datum", "JsonReader", "Reader"]
+__all__ = ["KEPT", "Datum", "JsonReader", "Reader", "read_json"]
 
 #: So many schemas are kept; more than that are read again.
 KEPT = 1000
@@ -46,10 +46,10 @@ class JsonReader:
 
     def read(self, data: bytes) -> Datum:
         """Read a text, and a schema where Connect's converter put one beside it."""
-        try:
-            value = json.loads(data, parse_float=Decimal, parse_constant=_refuse)
-        except (ValueError, RecursionError) as exc:
-            raise BadValue("it is not JSON") from exc
+        return self.interpret(read_json(data))
+
+    def interpret(self, value: Any) -> Datum:  # noqa: ANN401  JSON
+        """Tell a value from its schema, where Connect's converter put one beside it."""
         if isinstance(value, Mapping) and value.keys() == {"schema", "payload"}:
             schema = value["schema"]
             return Datum(value["payload"], None if schema is None else self._schema(schema))
@@ -66,6 +66,21 @@ class JsonReader:
             except (BadSchema, AttributeError, TypeError) as exc:
                 raise BadValue(f"its schema cannot be used: {exc}") from exc
         return known
+
+
+def read_json(data: bytes) -> Any:  # noqa: ANN401  JSON
+    """Read JSON; numbers keep their digits.
+
+    Raises
+    ------
+    BadValue
+        when it is none.
+
+    """
+    try:
+        return json.loads(data, parse_float=Decimal, parse_constant=_refuse)
+    except (ValueError, ArithmeticError, RecursionError) as exc:
+        raise BadValue("it is not JSON") from exc
 
 
 def _refuse(_: str) -> None:

@@ -23,6 +23,7 @@ from pgrepl.decoding.records.times import (
 )
 
 __all__ = [
+    "INSTANTS",
     "NO_LENGTH",
     "BadValue",
     "Converter",
@@ -42,6 +43,9 @@ _TIME = "io.debezium.time."
 _CONNECT = "org.apache.kafka.connect.data."
 #: The length of a varbit without a limit.
 NO_LENGTH = 2**31 - 1
+#: Names of ours for a point in time as a number since 1970, by the unit: Connect has none.
+INSTANTS = {unit: f"pgrepl.Instant.{unit}" for unit in ("ms", "us", "ns")}
+_BC = " BC"
 
 
 class BadValue(ValueError):
@@ -187,6 +191,18 @@ def _timestamp(per_us: int, of_us: int = 1) -> Converter:
     return convert
 
 
+def _instant(per_us: int, of_us: int = 1) -> Converter:
+    convert = _timestamp(per_us, of_us)
+
+    def zoned(value: object) -> str:
+        text = convert(value)
+        if "infinity" in text:
+            return text
+        return f"{text.removesuffix(_BC)}+00{_BC if text.endswith(_BC) else ''}"
+
+    return zoned
+
+
 def _time(per_us: int, of_us: int = 1) -> Converter:
     def convert(value: object) -> str:
         whole, rest = divmod(_integer(value) * per_us, of_us)
@@ -262,6 +278,9 @@ _LOGICAL: Mapping[str, tuple[str, Converter]] = {
     _TIME + "MicroDuration": ("interval", interval_refused),
     _TIME + "NanoDuration": ("interval", interval_refused),
     _TIME + "Interval": ("interval", _text),
+    INSTANTS["ms"]: ("timestamptz", _instant(1000)),
+    INSTANTS["us"]: ("timestamptz", _instant(1)),
+    INSTANTS["ns"]: ("timestamptz", _instant(1, 1000)),
     _DATA + "Json": ("json", _text),
     _DATA + "Uuid": ("uuid", _text),
     _DATA + "Xml": ("xml", _text),

@@ -1,0 +1,159 @@
+"""Debezium's events as they were recorded: order, duplicates, ends, and what stands for TOAST."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from pgrepl.decoding.debezium.duplicates import Newest
+from pgrepl.decoding.debezium.event import read_end, read_event
+from pgrepl.decoding.debezium.placeholders import Placeholder
+from pgrepl.decoding.records.values import BadValue
+from tests.support.debezium_events import recorded
+from tests.support.debezium_made import end, event
+
+
+def events(*runs):
+    for run in runs:
+        for topic, _, value in recorded(run):
+            if value is not None and not topic.endswith((".transaction", ".message")):
+                yield topic, read_event(json.loads(value))
+
+
+def follow(found):
+    """Return how many events were taken, and how many passed over, by topic as partitions are."""
+    newest: dict[str, Newest] = {}
+    counts = [0, 0]
+    for topic, own in found:
+        current = newest.get(topic, Newest())
+        followed = current.follow(own)
+        counts[followed is None] += 1
+        newest[topic] = current.passed(own) if followed is None else followed
+        assert Newest.load(json.loads(json.dumps(newest[topic].dump()))) == newest[topic]
+    return counts
+
+
+def without_order(found):
+    """Return events as an older Debezium sends them: nobody counts them."""
+    for topic, own in found:
+        yield topic, replace(own, order=None)
+
+
+def streamed(*runs):
+    return ((topic, own) for topic, own in events(*runs) if own.op not in "rm")
+
+
+@pytest.mark.parametrize(
+    ("change", "unknown"),
+    [
+        (lambda found: found, 0),
+        # The only event of a topic, sent again alone, looks like another row of one COPY.
+        (without_order, 1),
+    ],
+)
+def test_no_recorded_event_is_lost_and_what_came_again_is_passed_over(change, unknown):
+    assert follow(change(streamed("run1", "run2"))) == [23, 0]
+    # Killed in the middle of a transaction; four of its events came again.
+    assert follow(change(streamed("run1", "run2", "run4", "run5"))) == [29, 4]
+    # All of it once more.
+    again = ["run1", "run2", "run4", "run5"]
+    taken, passed = 29 + unknown, 4 + 33 - unknown
+    assert follow(change(streamed(*again, *again))) == [taken, passed]
+
+
+def test_recorded_ends_rise_and_their_events_are_between_them():
+    ends = [
+        own
+        for run in ("run1", "run2", "run4", "run5")
+        for topic, _, value in recorded(run)
+        if topic.endswith(".transaction")
+        and value is not None
+        and (own := read_end(json.loads(value))) is not None
+    ]
+    lsns = [own.lsn for own in ends]
+    assert lsns == sorted(set(lsns))
+    by_xid = {own.xid: own for own in ends}
+    counts: dict[tuple[int, str], set[int]] = {}
+    for _, own in streamed("run1", "run2", "run4", "run5"):
+        assert own.xid is not None
+        finished = by_xid[own.xid]
+        assert own.last_commit < finished.lsn
+        assert own.order is not None
+        counts.setdefault((own.xid, own.table), set()).add(own.order)
+    for (xid, table), orders in counts.items():
+        assert by_xid[xid].counts["public", table] == len(orders)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"op": "x"},
+        {"source": None},
+        {"source": {"connector": "mysql"}},
+        {"before": [1]},
+        {"after": 1},
+    ],
+)
+def test_what_is_no_event_is_refused(change):
+    with pytest.raises(BadValue):
+        read_event({**event("c", after={"id": 1}), **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lsn": None},
+        {"lsn": -1},
+        {"lsn": 2**64},
+        {"txId": []},
+        {"sequence": "[]"},
+        {"sequence": "{"},
+        {"ts_ms": None},
+        {"ts_us": 10**40},
+    ],
+)
+def test_source_that_cannot_be_is_refused(change):
+    own = event("c", after={"id": 1})
+    with pytest.raises(BadValue):
+        read_event({**own, "source": {**own["source"], **change}})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "MIDDLE"},
+        {"id": "12"},
+        {"id": f"1:{2**64}"},
+        {"ts_ms": None},
+        {"event_count": "2"},
+        {"data_collections": [1]},
+        {"data_collections": [{"data_collection": "a.b"}]},
+    ],
+)
+def test_what_is_no_end_is_refused(change):
+    with pytest.raises(BadValue):
+        read_end({**end(1, 2, {"orders": 1}), **change})
+
+
+def test_placeholders_in_all_of_their_forms_and_nothing_else():
+    text = "__debezium_unavailable_value"
+    data = text.encode()
+    java = uuid.UUID("3c7b0a5e-0000-3000-8000-000000000000")
+    own = Placeholder()
+    for value in (text, base64.b64encode(data).decode(), data, [text], list(data), {text: text}):
+        assert own.stands_for(value), value
+    for value in (None, "", 0, text[:-1], [text, text], {}, {text: None}, [], [str(java)], b""):
+        assert not own.stands_for(value), value
+    assert Placeholder("?").stands_for("?")
+    assert not Placeholder("?").stands_for(text)
+    (recorded_one,) = {
+        value
+        for _, event_ in events("run1")
+        for value in (event_.after or {}).values()
+        if own.stands_for(value)
+    }
+    assert recorded_one == text

@@ -1,0 +1,196 @@
+"""Values and schemas of records: what a real Debezium sent, byte by byte, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from pgrepl.decoding.records.avro import AvroReader
+from pgrepl.decoding.records.columns import HandlingModes, column_converter
+from pgrepl.decoding.records.schema import BadSchema, Field, read_avro, read_connect
+from pgrepl.decoding.records.serialized import JsonReader
+from pgrepl.decoding.records.values import BadValue, type_and_converter
+from tests.support.debezium_events import FIXTURES, recorded
+
+SCHEMAS = json.loads((FIXTURES / "avro_schemas_by_id.json").read_text(encoding="utf-8"))
+
+
+def find_schema(number):
+    if str(number) not in SCHEMAS:
+        raise BadValue(f"the registry has no schema {number}")
+    return json.loads(SCHEMAS[str(number)]["schema"])
+
+
+def test_every_recorded_key_and_value_of_avro_is_read_to_its_last_byte():
+    reader = AvroReader(find_schema)
+    parts = [part for _, *own in recorded("avro") for part in own if part is not None]
+    assert len(parts) == 28
+    for part in parts:
+        datum = reader.read(part)
+        assert set(datum.value) == {own.name for own in datum.schema.parts}
+        for broken in (part[:-1], part + b"\0", part[1:], b"\0\0\0\xff\xff" + part[5:]):
+            with pytest.raises(BadValue):
+                reader.read(broken)
+
+
+def test_recorded_values_of_avro_are_the_types_and_texts_of_the_source():
+    (value,) = (
+        datum
+        for topic, _, value in recorded("avro")
+        if topic.endswith(".types")
+        and (datum := AvroReader(find_schema).read(value)).value["after"]["id"] == 1
+    )
+    row = value.value["after"]
+    found = {}
+    for part in value.schema.part("after").parts:
+        kind, convert = type_and_converter(part)
+        try:
+            found[part.name] = kind, None if row[part.name] is None else convert(row[part.name])
+        except BadValue as exc:
+            found[part.name] = kind, str(exc).partition(":")[0]
+    assert found == {
+        "id": ("integer", "1"),
+        # Of a NaN.
+        "n": ("numeric", None),
+        "n2": ("numeric(30,10)", "12345678901234567890.0123456789"),
+        "f8": ("double precision", "NaN"),
+        "f4": ("real", "Infinity"),
+        "ts": ("timestamp", "infinity"),
+        "ts3": ("timestamp", "2024-02-29 12:34:56.789"),
+        "tstz": ("timestamptz", "2024-02-29T10:34:56.789123Z"),
+        "d": ("date", "2024-02-29"),
+        "t": ("time", "24:00:00"),
+        "ttz": ("timetz", "07:04:56.5Z"),
+        "iv": ("interval", "an interval came as microseconds, which lose its months and days"),
+        "by": ("bytea", "\\x00ff"),
+        "j": ("json", '{"a": 1.10}'),
+        "jb": ("json", '{"a": 1.10, "b": null}'),
+        "u": ("uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+        "h": ("json", '{"a":"1","b":null}'),
+        "ia": ("integer[]", '{"1",NULL,"3"}'),
+        "ta": ("text[]", '{"a","b,c",NULL}'),
+        "na": ("numeric[]", None),
+        "m": ("text", "ok"),
+        "p": ("point", "(1.5,2.0)"),
+        "ip": ("text", "10.0.0.1/24"),
+        "mo": ("numeric(64,2)", "-12.34"),
+        "b3": ("varbit(3)", "101"),
+        "b1": ("boolean", "t"),
+        "x": ("xml", "<a/>"),
+        "r": ("text", "[1,5)"),
+        "c": ("text", "ab   "),
+        "tsa": ("timestamptz[]", '{"2024-01-01T00:00:00.000000Z"}'),
+        "oi": ("bigint", "4294967295"),
+        "vb": (
+            "varbit",
+            "the length of a bit string is not sent, so that its zeros are unknown",
+        ),
+        "bo": ("boolean", "t"),
+    }
+
+
+@pytest.mark.parametrize("run", ["run1", "run2", "run4", "run5"])
+def test_every_recorded_key_and_value_of_json_is_read_with_all_of_its_digits(run):
+    reader = JsonReader()
+    for _, *parts in recorded(run):
+        for part in parts:
+            if part is not None:
+                datum = reader.read(part)
+                assert datum.schema is None
+                assert datum.value == json.loads(part, parse_float=Decimal)
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"nul", b"NaN", b"1e9999999999999999999", b"\xff", b"[" * 100_000]
+)
+def test_what_is_no_json_is_refused(text):
+    with pytest.raises(BadValue, match="not JSON"):
+        JsonReader().read(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "modes", "value", "expected"),
+    [
+        ("numeric(10,2)", {}, "AfQ=", "5.00"),
+        ("numeric(10,2)", {"decimal.handling.mode": "string"}, "5.00", "5.00"),
+        ("numeric", {}, {"scale": 1, "value": "Cw=="}, "1.1"),
+        ("money", {}, "+y4=", "-12.34"),
+        ("date", {}, 19782, "2024-02-29"),
+        ("date", {"time.precision.mode": "isostring"}, "2024-02-29Z", "2024-02-29"),
+        ("timestamp(3) without time zone", {}, 1709210096789, "2024-02-29 12:34:56.789"),
+        ("timestamp without time zone", {}, 1709210096789123, "2024-02-29 12:34:56.789123"),
+        ("time without time zone", {"time.precision.mode": "connect"}, 1500, "00:00:01.5"),
+        ("timestamp with time zone", {}, "-0043-03-15T00:00:00Z", "0044-03-15T00:00:00Z BC"),
+        ("bytea", {}, "AP8=", "\\x00ff"),
+        ("bytea", {"binary.handling.mode": "hex"}, "00ff", "\\x00ff"),
+        ("bytea", {"binary.handling.mode": "base64-url-safe"}, "-_8", "\\xfbff"),
+        ("bit(3)", {}, "BQ==", "101"),
+        ("integer[]", {}, [1, None], '{"1",NULL}'),
+        ("jsonb", {}, {"a": Decimal("1.50")}, '{"a": 1.50}'),
+        ("interval", {"interval.handling.mode": "string"}, "P1Y2M", "P1Y2M"),
+        ("point", {}, {"x": 1, "y": 2}, "(1,2)"),
+        ("inet", {}, "10.0.0.1", "10.0.0.1"),
+    ],
+)
+def test_value_without_a_schema_means_what_the_column_and_the_modes_say(
+    kind, modes, value, expected
+):
+    assert column_converter(kind, HandlingModes(modes))(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("numeric", "AfQ="),
+        ("numeric(10,2)", 1.5),
+        ("date", -622191234),
+        ("time without time zone", -1),
+        ("timestamp without time zone", "so-on"),
+        ("interval", 2629800000000),
+        ("bit varying", "BQ=="),
+        ("bytea", "%%%"),
+        ("integer[]", 7),
+        ("text", "a\0b"),
+        ("point", 1),
+    ],
+)
+def test_what_a_column_cannot_have_exactly_is_refused(kind, value):
+    with pytest.raises(ValueError, match=r"."):
+        column_converter(kind, HandlingModes({}))(value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [None, "struct", {}, {"type": "struct"}, {"type": "odd"}, {"type": "array", "items": None}],
+)
+def test_what_is_no_schema_of_connect_is_refused(schema):
+    with pytest.raises(BadSchema):
+        read_connect(schema)
+
+
+@pytest.mark.parametrize(
+    "schema", [None, "odd", {"type": "odd"}, ["int", "string"], {"type": ["null", "int", "long"]}]
+)
+def test_what_is_no_schema_of_avro_or_a_choice_is_refused(schema):
+    with pytest.raises(BadSchema):
+        read_avro(schema)
+
+
+def test_names_defined_in_a_schema_of_avro_stand_for_their_types():
+    row = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "int"}]}
+    schema = {
+        "type": "record",
+        "name": "Envelope",
+        "namespace": "srv",
+        "fields": [
+            {"name": "before", "type": ["null", row]},
+            {"name": "after", "type": ["null", "Value"]},
+            {"name": "again", "type": "srv.Value"},
+        ],
+    }
+    before, after, again = read_avro(schema).parts
+    assert before.parts == after.parts == again.parts
+    assert before.parts == (Field("id", "int32", is_optional=False),)
+    assert [part.is_optional for part in (before, after, again)] == [True, True, False]
