@@ -1,30 +1,58 @@
-"""Many rounds of a real Debezium that is killed; thousands of records that cannot be read."""
+"""A real Debezium, killed many times; records by the million, corrupt ones, and huge ones."""
 
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+import time
+from contextlib import suppress
 
 import pytest
 
 from pgrepl.throwaway import Broker
 from tests.support.database import Database
 from tests.support.debezium_live import LiveDebezium
+from tests.support.debezium_made import end, event
 from tests.support.kafka import Stream, Topics
+from tests.support.memory import peak_mib
+
+
+@pytest.fixture
+def topics(broker: Broker) -> Topics:
+    return Topics(broker)
+
+
+def receive_in_process(stream: Stream) -> int:
+    """Receive what is there in a process of its own, and return the most memory that it took."""
+    peak = 0
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-P", "-m", "pgrepl.cli", "receive", stream.name, "--once"),
+            *("--config", str(stream.path)),
+        ]
+    ) as process:
+        while process.poll() is None:
+            with suppress(OSError, ValueError):
+                peak = max(peak, peak_mib(process.pid))
+            time.sleep(0.05)
+    assert process.returncode == 0
+    return peak
 
 
 @pytest.mark.timeout(3600)
 def test_debezium_killed_again_and_again(
-    source: Database, target: Database, broker: Broker, tmp_path
+    source: Database, migrated_target: Database, broker: Broker, tmp_path
 ):
     chance = random.Random(7)
     live = LiveDebezium(source, Topics(broker), tmp_path, seed=7)
-    stream = Stream(target, tmp_path, kind="kafka", bootstrap=broker.bootstrap, **live.settings())
+    stream = Stream(
+        migrated_target, tmp_path, kind="kafka", bootstrap=broker.bootstrap, **live.settings()
+    )
     for _ in range(10):
         live.run(die_after=chance.randrange(5, 120), transactions=40)
         stream.bring()
-        assert stream.rows("select coalesce(sum(amt::numeric), 0) from feed_public.orders") == [
-            (0,)
-        ]
+        assert stream.rows(live.total) == [(0,)]
     live.run()
     stream.bring()
     live.assert_equal(stream)
@@ -32,13 +60,14 @@ def test_debezium_killed_again_and_again(
 
 @pytest.mark.timeout(1200)
 def test_ten_thousand_corrupt_records_harm_only_themselves(
-    target: Database, broker: Broker, tmp_path
+    migrated_target: Database, topics: Topics, tmp_path
 ):
-    topics = Topics(broker)
     topic = topics.make("public.people")
     topics.send(topic, [(b"{}", b"not JSON")] * 10_000)
     topics.send(topic, [({"id": 1}, {"id": 1, "name": "ann"})])
-    stream = Stream(target, tmp_path, kind="kafka", bootstrap=broker.bootstrap, topics=[topic])
+    stream = Stream(
+        migrated_target, tmp_path, kind="kafka", bootstrap=topics.broker.bootstrap, topics=[topic]
+    )
     other = topics.make("public.others")
     schema = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field": "id"}]}
     topics.send(other, [({"schema": schema, "payload": {"id": 1}},) * 2])
@@ -48,3 +77,104 @@ def test_ten_thousand_corrupt_records_harm_only_themselves(
     stream.replay()
     assert stream.rows("select id from feed_public.others") == [(1,)]
     assert stream.rows("select count(*) from replication.parked_record") == [(10_000,)]
+    # Another source of the same target has nothing to do with it.
+    folder = tmp_path / "second"
+    folder.mkdir()
+    second = Stream(
+        migrated_target,
+        folder,
+        name="second",
+        kind="kafka",
+        bootstrap=topics.broker.bootstrap,
+        topics=[other],
+    )
+    second.receive()
+    assert second.replay().error is None
+    assert second.rows("select id from second_public.others") == [(1,)]
+
+
+@pytest.mark.timeout(1800)
+def test_million_records_in_flat_memory(migrated_target: Database, topics: Topics, tmp_path):
+    topic = topics.make("public.people", partitions=4)
+    stream = Stream(
+        migrated_target, tmp_path, kind="kafka", bootstrap=topics.broker.bootstrap, topics=[topic]
+    )
+    key = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field": "id"}]}
+    row = {**key, "fields": [*key["fields"], {"type": "string", "optional": True, "field": "name"}]}
+
+    def send(numbers):
+        topics.send(
+            topic,
+            (
+                (
+                    {"schema": key, "payload": {"id": number % 1000}},
+                    {"schema": row, "payload": {"id": number % 1000, "name": f"n{number}"}},
+                )
+                for number in numbers
+            ),
+        )
+
+    send(range(100_000))
+    few = receive_in_process(stream)
+    for first in range(100_000, 1_000_000, 50_000):
+        send(range(first, first + 50_000))
+    many = receive_in_process(stream)
+    assert many < few + 40
+    received = "select sum(next_offset)::int from replication.stream_partition"
+    assert stream.rows(received) == [(1_000_000,)]
+    stream.replay()
+    assert stream.rows("select count(*), min(name) from feed_public.people") == [(1000, "n999000")]
+
+
+@pytest.mark.timeout(1800)
+def test_huge_transaction_in_bounded_memory(migrated_target: Database, topics: Topics, tmp_path):
+    topic, ends = topics.make("public.people", partitions=2), topics.make("transaction")
+    stream = Stream(
+        migrated_target,
+        tmp_path,
+        kind="kafka",
+        bootstrap=topics.broker.bootstrap,
+        topics=[topic],
+        envelope="debezium",
+        transaction_topic=ends,
+    )
+
+    def send(xid, count):
+        place = {"xid": xid, "last_commit": xid * 1000, "lsn": xid * 1000}
+        for first in range(0, count, 10_000):
+            topics.send(
+                topic,
+                (
+                    (
+                        {"id": order},
+                        event(
+                            "c" if xid == 1 else "u",
+                            table="people",
+                            after={"id": order, "pad": f"{xid}" + "x" * 1000},
+                            order=order,
+                            **place,
+                        ),
+                    )
+                    for order in range(first + 1, min(first + 10_000, count) + 1)
+                ),
+            )
+        topics.send(ends, [({"id": xid}, end(xid, xid * 1000 + 1000, {"people": count}))])
+
+    send(1, 1000)
+    with pytest.raises(Exception, match="no table"):
+        stream.receive()
+    migrated_target.execute("create table feed_public.people (id int primary key, pad text)")
+    few = receive_in_process(stream)
+    stream.replay()
+    migrated_target.execute(
+        "insert into feed_public.people select g, '' from generate_series(1001, 300000) g"
+    )
+    # Half a gigabyte of events.
+    send(2, 300_000)
+    many = receive_in_process(stream)
+    assert many < few + 250
+    assert stream.rows("select count(distinct seq) from replication.raw_messages") == [(1,)]
+    stream.replay()
+    assert stream.rows("select count(*) from feed_public.people where pad like '2%'") == [
+        (300_000,)
+    ]
