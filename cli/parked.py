@@ -92,19 +92,43 @@ def show(
 
 
 def retry(
-    invocation: Invocation, source: _Source, table: _Table, *, json_output: _Json = False
+    invocation: Invocation,
+    source: _Source,
+    table: Annotated[
+        str | None,
+        typer.Argument(metavar="[TABLE]", help="The table as SCHEMA.TABLE on the source."),
+    ] = None,
+    *,
+    all_records: Annotated[
+        bool, typer.Option("--records", help="Receive parked records of the source instead.")
+    ] = False,
+    record: Annotated[
+        tuple[str, int, int] | None,
+        typer.Option(
+            "--record", metavar="TOPIC PARTITION OFFSET", help="Receive one parked record instead."
+        ),
+    ] = None,
+    json_output: _Json = False,
 ) -> None:
     """Apply what waits for a table, all of it or nothing, and let the table go on.
 
-    Works while pgrepl replay runs. Exits 50 when it still cannot be applied.
+    With --records, receive records that could not be read and can be by now; one is not received
+    if a later one of its key was. Tables: works while pgrepl replay runs. Records: pgrepl receive
+    of the source must not run. Exits 50 when something still waits.
     """
+    from pgrepl.cli.parked_records import retry_parked_records
     from pgrepl.ddl_capture import Applier
     from pgrepl.replayer.parked_tables import find_parked
     from pgrepl.replayer.session import open_session
     from pgrepl.replayer.settings import ReplaySettings
     from pgrepl.replayer.work_off import retry_table
 
+    if (table is not None) + all_records + (record is not None) != 1:
+        raise UsageError("give TABLE, --records, or --record with TOPIC, PARTITION and OFFSET")
     config = invocation.load_config()
+    if table is None:
+        retry_parked_records(config, source, record, json_output=json_output)
+        return
     settings = ReplaySettings()
     with closing(open_session(config.target.endpoint, settings)) as connection:
         parked = find_parked(connection, config.source(source).name, table)

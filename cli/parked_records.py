@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pgrepl.postgres.connect import Connection
     from pgrepl.store.sources import SourceRow
 
-__all__ = ["forget", "records"]
+__all__ = ["forget", "records", "retry_parked_records"]
 
 _Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="Source.", autocompletion=complete_source)
@@ -101,6 +102,44 @@ def forget(
     if not count and not all_records:
         raise UsageError(f"no such record of source {source} is parked")
     print_line(f"gave up {count} records of {source}")
+
+
+def retry_parked_records(
+    config: Config, name: str, only: tuple[str, int, int] | None, *, json_output: bool
+) -> None:
+    """Receive parked records, and say what became of each."""
+    from pgrepl.receiver.retry_records import retry_records
+
+    source = config.source(name)
+    if source.is_database:
+        raise UsageError(f'source "{name}" is a database: it has no records, but tables')
+    counts: Counter[str] = Counter()
+    shown = []
+    for outcome in retry_records(config, source, only):
+        counts[outcome.verdict] += 1
+        topic, partition = outcome.place
+        if json_output:
+            shown.append(
+                {
+                    "topic": topic,
+                    "partition": partition,
+                    "offset": outcome.offset,
+                    "verdict": outcome.verdict,
+                    "reason": outcome.reason,
+                }
+            )
+        elif outcome.verdict != "received":
+            what = f"{outcome.verdict}: {outcome.reason}"
+            print_line(f"{topic} {partition} {outcome.offset}: {what}")
+    if only is not None and not counts:
+        raise UsageError(f"no such record of source {name} is parked")
+    numbers = {verdict: counts[verdict] for verdict in ("received", "superseded", "parked")}
+    if json_output:
+        print_json({"source": name, **numbers, "records": shown})
+    else:
+        print_line(", ".join(f"{count} {verdict}" for verdict, count in numbers.items()))
+    if counts["parked"]:
+        raise typer.Exit(DdlError.exit_code)
 
 
 def _open(config: Config) -> Connection:

@@ -36,5 +36,7 @@ class Batch:
     #: Of a source of records: the partitions that moved, and the records that cannot be read.
     offsets: Sequence[OffsetMove] = ()
     parked: Sequence[ParkedRecord] = ()
+    #: Records that do not wait any more: topic, partition and offset.
+    settled: Sequence[tuple[str, int, int]] = ()
     #: Where the database stood that a stream tells of, if it says so.
     source_lsn: Lsn | None = None

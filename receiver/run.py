@@ -25,7 +25,7 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.receiver.kinds import make_source
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.settings import ReceiverSettings
-from pgrepl.receiver.source import Surroundings
+from pgrepl.receiver.source import Source, Surroundings
 from pgrepl.receiver.spool_session import LiveReceiver, open_spool
 from pgrepl.receiver.spool_writer import SpoolWriter
 from pgrepl.receiver.systemd_notify import Notifier
@@ -33,10 +33,14 @@ from pgrepl.receiver.wakeup import Wakeup
 from pgrepl.retry import Backoff
 from pgrepl.store import failures
 from pgrepl.store.sources import find_source
+from pgrepl.store.streams import OffsetsMoved
 
 __all__ = ["Receiver", "Result"]
 
 logger = logging.getLogger(__name__)
+
+#: Another receiver that moves the offsets so many times in a row does not go away by itself.
+_FENCES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,7 @@ class Receiver:
         self._settings = settings or ReceiverSettings()
         self._notifier = notifier or Notifier({})
         self._wakeup = Wakeup()
-        self._reader = make_source(
-            source,
-            Surroundings(self._settings, self._wakeup, self._notifier, config.replay.on_error),
-        )
+        self._reader = self._make_reader()
         self._stopping = threading.Event()
         #: What to go on with, once the session at hand has ended.
         self._next: tuple[Config, SourceConfig] | None = None
@@ -145,11 +146,15 @@ class Receiver:
             return False
         self._next = None
         self._config, self._source = following
-        self._reader = make_source(
-            self._source, Surroundings(self._settings, self._wakeup, self._notifier)
-        )
+        self._reader = self._make_reader()
         logger.info("going on with the changed configuration")
         return True
+
+    def _make_reader(self) -> Source:
+        """Return what reads the source, as the configuration at hand says."""
+        on_error = self._config.replay.on_error
+        surroundings = Surroundings(self._settings, self._wakeup, self._notifier, on_error)
+        return make_source(self._source, surroundings)
 
     def _persist(
         self, attempt: Callable[[], Position | None], *, is_patient: bool
@@ -158,8 +163,10 @@ class Receiver:
         settings = self._settings
         backoff = Backoff(settings.backoff_s, settings.backoff_limit_s)
         began_at = time.monotonic()
+        fence_count = 0
         while not self._is_interrupted:
             self._has_streamed = False
+            attempt_at = time.monotonic()
             try:
                 return attempt()
             except PgreplError as exc:
@@ -172,7 +179,14 @@ class Receiver:
                 is_over = is_running and not self._is_owner and is_waiting_over
                 if exc.retry is not Retry.TIMED or is_over:
                     raise
-                if not is_patient and not is_running and waited_s > settings.once_patience_s:
+                if not isinstance(exc, OffsetsMoved):
+                    fence_count = 0
+                elif not is_patient or fence_count == _FENCES:
+                    raise
+                else:
+                    lasted_s = time.monotonic() - attempt_at
+                    fence_count = 1 if lasted_s > settings.once_patience_s else fence_count + 1
+                if not is_patient and waited_s > settings.once_patience_s:
                     raise
                 if self._has_streamed:
                     backoff.succeed()

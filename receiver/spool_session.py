@@ -45,10 +45,13 @@ from pgrepl.store.streams import (
     Partition,
     add_partition,
     add_stream,
+    list_parked_places,
     move_partitions,
     park_records,
     read_partitions,
     record_position,
+    set_parked_reason,
+    settle_parked_records,
 )
 from pgrepl.store.table_marks import add_lost_table, read_marked
 from pgrepl.store.unselected import find_unselected, mark_unselected
@@ -125,6 +128,18 @@ class SpoolSession:
         with translated(self._endpoint, "cannot write the offsets"):
             for partition in partitions:
                 add_partition(self._connection, self.source.source_id, partition)
+
+    def read_parked_places(
+        self, after: tuple[str, int, int], limit: int
+    ) -> Sequence[tuple[str, int, int]]:
+        """Return topic, partition and offset of parked records that follow one."""
+        with translated(self._endpoint, "cannot read the parked records"):
+            return list_parked_places(self._connection, self.source.source_id, after, limit)
+
+    def note_parked(self, place: tuple[str, int, int], reason: str) -> None:
+        """Record why a parked record still cannot be received."""
+        with translated(self._endpoint, "cannot write the parked records"):
+            set_parked_reason(self._connection, self.source.source_id, place, reason)
 
     def read_buckets(self) -> Mapping[TableName, int]:
         """Return the buckets that tables were put into."""
@@ -208,6 +223,8 @@ class SpoolSession:
             put_into_bucket(self._connection, source_id, name, bucket)
         if batch.parked:
             park_records(self._connection, source_id, batch.parked)
+        if batch.settled:
+            settle_parked_records(self._connection, source_id, batch.settled)
         if batch.offsets and isinstance(batch.position, Lsn):
             move_partitions(self._connection, source_id, batch.offsets)
             record_position(

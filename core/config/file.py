@@ -167,7 +167,11 @@ def _check_kind(source: SourceConfig, problems: Problems) -> None:
     if source.kind == "kafka" and stream.format == "avro" and not stream.registry:
         problems.add(f"sources.{source.name}.registry", 'is missing: format is "avro"')
     if source.kind == "files" and stream.format != "json":
-        problems.add(f"sources.{source.name}.format", 'of files is "json": one record a line')
+        problems.add(f"sources.{source.name}.format", "of files is told by their names")
+    if source.kind == "files" and stream.transaction_topic:
+        problems.add(f"sources.{source.name}.transaction_topic", 'is of kind "kafka" only')
+    if source.kind != "files" and stream.key:
+        problems.add(f"sources.{source.name}.key", f'is of kind "files", not "{source.kind}"')
     if stream.transaction_topic and stream.envelope != "debezium":
         problems.add(f"sources.{source.name}.transaction_topic", 'is of envelope "debezium" only')
 

@@ -190,8 +190,15 @@ class StreamConfig:
     path: str = field(
         default="",
         metadata=keys.text(
-            'of `kind = "files"`: a folder of JSON lines; a file, or a folder of files, is named'
-            " after its table"
+            'of `kind = "files"`: a folder of `.jsonl`, `.avro` or `.parquet` files; a file, or a'
+            " folder of files, is named after its table"
+        ),
+    )
+    key: tuple[str, ...] = field(
+        default=(),
+        metadata=keys.words(
+            'of `kind = "files"`: the columns that are the key, where a record is the row itself'
+            " and not an object of key and value"
         ),
     )
 

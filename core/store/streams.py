@@ -24,6 +24,7 @@ __all__ = [
     "add_stream",
     "count_parked_records",
     "forget_parked_records",
+    "list_parked_places",
     "move_partitions",
     "park_records",
     "prune_positions",
@@ -31,6 +32,8 @@ __all__ = [
     "read_parked_records",
     "read_partitions",
     "record_position",
+    "set_parked_reason",
+    "settle_parked_records",
 ]
 
 
@@ -214,6 +217,42 @@ def park_records(connection: Connection, source_id: int, records: Sequence[Parke
                 for record in records
             ],
         )
+
+
+def settle_parked_records(
+    connection: Connection, source_id: int, gone: Sequence[tuple[str, int, int]]
+) -> None:
+    """Let records go that were received after all, or that a later one replaced."""
+    connection.execute(
+        "delete from replication.parked_record p using"
+        " unnest(%s::text[], %s::integer[], %s::bigint[]) as g (topic, partition, record_offset)"
+        " where p.source_id = %s and (p.topic, p.partition, p.record_offset)"
+        " = (g.topic, g.partition, g.record_offset)",
+        (*([place[at] for place in gone] for at in range(3)), source_id),
+    )
+
+
+def set_parked_reason(
+    connection: Connection, source_id: int, place: tuple[str, int, int], reason: str
+) -> None:
+    """Record why a record still cannot be received."""
+    connection.execute(
+        "update replication.parked_record set reason = %s"
+        " where source_id = %s and (topic, partition, record_offset) = (%s, %s, %s)",
+        (reason, source_id, *place),
+    )
+
+
+def list_parked_places(
+    connection: Connection, source_id: int, after: tuple[str, int, int], limit: int
+) -> Sequence[tuple[str, int, int]]:
+    """Return topic, partition and offset of the records that wait after one, in their order."""
+    return connection.execute(
+        "select topic, partition, record_offset from replication.parked_record"
+        " where source_id = %s and (topic, partition, record_offset) > (%s, %s, %s)"
+        " order by topic, partition, record_offset limit %s",
+        (source_id, *after, limit),
+    ).fetchall()
 
 
 def count_parked_records(connection: Connection) -> Mapping[int, int]:

@@ -1,32 +1,41 @@
-"""A source that is files: JSON lines with a key and a value each, read as they grow."""
+"""A source that is files: JSON lines, Avro and Parquet, read as they grow."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from decimal import Decimal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
-from pgrepl.decoding.records.values import BadValue, json_text
 from pgrepl.errors import TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.position import Position
-from pgrepl.receiver.files.folder import check_known, find_files, new_partitions
+from pgrepl.receiver.files.folder import (
+    by_table,
+    check_known,
+    envelope_state,
+    find_files,
+    lane_of,
+    mark_of,
+    new_partitions,
+)
+from pgrepl.receiver.files.history import FilesHistory
+from pgrepl.receiver.files.reader import FileReader, open_reader
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool_session import SpoolSession
 from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.streams.envelope import EnvelopeReader
+from pgrepl.receiver.streams.handing import Handing, StoppedInside
 from pgrepl.receiver.streams.intake import Intake
 from pgrepl.receiver.streams.layouts import TableMissingError
 from pgrepl.receiver.streams.make import make_envelope
-from pgrepl.receiver.streams.record import Record
+from pgrepl.receiver.streams.retry import Past
+from pgrepl.store.streams import Partition
 
 __all__ = ["FilesSource"]
 
-_READ_BYTES = 1 << 20
 _POLL_S = 0.5
 _LOOK_S = 5.0
 
@@ -46,30 +55,64 @@ class FilesSource:
     @contextmanager
     def open(self, spool: SpoolSession, stop: Position | None) -> Iterator[FilesStream]:
         """Check that nothing of what was read has changed."""
+        envelope = make_envelope(self._config, spool, lane_of)
+        spool.set_format(envelope.format, "UTF8")
+        files: dict[str, Path] = {}
+
+        def look(known: Sequence[Partition]) -> Sequence[Partition]:
+            found = find_files(self._config)
+            check_known(self._config, known, found)
+            files.update(found)
+            fresh = new_partitions(known, found)
+            spool.add_partitions(fresh)
+            for own in fresh:
+                envelope.restore((own.topic, own.partition), {}, 1)
+            return fresh
+
+        known = spool.read_partitions()
+        for own in known:
+            envelope.restore((own.topic, own.partition), envelope_state(own), 1)
+        intake = self._make_intake(spool, envelope, [*known, *look(known)], files)
+        stream = FilesStream(
+            self._config,
+            intake,
+            files,
+            lambda: look(spool.read_partitions()),
+            self._surroundings,
+            is_once=stop is not None,
+        )
+        try:
+            yield stream
+        finally:
+            stream.close()
+
+    @contextmanager
+    def reopen(self, spool: SpoolSession) -> Iterator[Past]:
+        """Open what was received, to read it again."""
+        envelope = make_envelope(self._config, spool, lane_of)
+        spool.set_format(envelope.format, "UTF8")
         known = spool.read_partitions()
         files = find_files(self._config)
         check_known(self._config, known, files)
-        fresh = new_partitions(known, files)
-        spool.add_partitions(fresh)
-        envelope = make_envelope(self._config, spool)
-        spool.set_format(envelope.format, "UTF8")
-        for own in (*known, *fresh):
-            envelope.restore((own.topic, own.partition), own.state, 1)
-        intake = Intake(spool, envelope, [*known, *fresh], self._surroundings.on_error)
+        for own in known:
+            envelope.restore((own.topic, own.partition), envelope_state(own), 1)
+        intake = self._make_intake(spool, envelope, known, files)
+        yield Past(envelope, intake, FilesHistory(self._config, files, known))
 
-        def look() -> Mapping[str, Path]:
-            files = find_files(self._config)
-            known = spool.read_partitions()
-            check_known(self._config, known, files)
-            fresh = new_partitions(known, files)
-            spool.add_partitions(fresh)
-            for own in fresh:
-                envelope.restore((own.topic, own.partition), own.state, 1)
-                intake.add(own)
-            return files
-
-        yield FilesStream(
-            self._config, intake, files, look, self._surroundings, is_once=stop is not None
+    def _make_intake(
+        self,
+        spool: SpoolSession,
+        envelope: EnvelopeReader,
+        partitions: Sequence[Partition],
+        files: Mapping[str, Path],
+    ) -> Intake:
+        return Intake(
+            spool,
+            envelope,
+            partitions,
+            on_error=self._surroundings.on_error,
+            limit_bytes=self._surroundings.settings.segment_bytes,
+            mark_of=lambda place, offset: mark_of(files, place, offset),
         )
 
 
@@ -81,7 +124,7 @@ class FilesStream:
         config: SourceConfig,
         intake: Intake,
         files: Mapping[str, Path],
-        look: Callable[[], Mapping[str, Path]],
+        look: Callable[[], Sequence[Partition]],
         surroundings: Surroundings,
         *,
         is_once: bool,
@@ -91,10 +134,13 @@ class FilesStream:
         self._intake = intake
         self._files = files
         self._look = look
-        self._settings = surroundings.settings
+        self._surroundings = surroundings
         self._wakeup = surroundings.wakeup
-        self._notifier = surroundings.notifier
         self._is_once = is_once
+        self._tables = self._find_tables()
+        self._readers: dict[str, FileReader] = {}
+        #: Size and time of files when nothing was left to read.
+        self._ended: dict[str, tuple[int, int]] = {}
 
     @property
     def start(self) -> Position:
@@ -103,14 +149,25 @@ class FilesStream:
 
     def run(self, writer: SpoolWriter) -> None:
         """Read until told to stop, or once to the end of every file."""
+        handing = Handing(writer, self._surroundings)
+        self._intake.attach(handing.put_part)
+        with suppress(StoppedInside):
+            self._run(writer, handing)
+
+    def close(self) -> None:
+        """Close what is open."""
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
+
+    def _run(self, writer: SpoolWriter, handing: Handing) -> None:
         looked_at = time.monotonic()
         while not self._wakeup.is_stopping:
-            writer.raise_error()
-            self._notifier.alive()
-            if writer.pending_bytes > self._settings.in_flight_bytes:
+            handing.check()
+            if handing.is_full:
                 self._wakeup.wait(_POLL_S)
                 continue
-            found = [self._read(name, path) for name, path in self._files.items()]
+            found = [self._read_table(names) for names in self._tables]
             is_any = any(found)
             if not is_any:
                 self._intake.settle()
@@ -122,47 +179,40 @@ class FilesStream:
                 break
             self._wakeup.wait(_POLL_S)
             if writer.is_idle and time.monotonic() - looked_at > _LOOK_S:
-                self._files = self._look()
+                for own in self._look():
+                    self._intake.add(own)
+                self._tables = self._find_tables()
                 looked_at = time.monotonic()
-        while not writer.is_idle and not self._wakeup.is_stopping:
-            writer.raise_error()
-            self._wakeup.wait(_POLL_S / 10)
-        writer.raise_error()
+        handing.finish()
 
-    def _read(self, name: str, path: Path) -> bool:
-        """Take some whole lines of a file; False: there is none."""
-        offset = self._intake.next_offset((name, 0))
-        with path.open("rb") as file:
-            file.seek(offset)
-            data = file.read(_READ_BYTES)
-            if b"\n" not in data and len(data) == _READ_BYTES:
-                data += file.readline()
-        # A line without its end is still being written.
-        data = data[: data.rfind(b"\n") + 1]
-        at_us = time.time_ns() // 1000
-        for line in data.splitlines(keepends=True):
-            following = offset + len(line)
-            try:
-                self._intake.take(_record(name, offset, following, line, at_us))
-            except TableMissingError as exc:
-                raise TargetError(
-                    f'source "{self._config.name}": {name} has records without a schema, and the'
-                    f" target has no table {shown_name(*exc.name)} for them",
-                    hint="Make it in the target's schema of the source, with a primary key.",
-                ) from exc
-            offset = following
-        return bool(data)
+    def _find_tables(self) -> Sequence[Sequence[str]]:
+        there = {place[0] for place in self._intake.places} & self._files.keys()
+        return by_table(there)
 
+    def _read_table(self, names: Sequence[str]) -> bool:
+        """Take some records of a table, of its first file that has any; False: none has."""
+        return any(self._read(name) for name in names)
 
-def _record(name: str, offset: int, following: int, line: bytes, at_us: int) -> Record:
-    """Cut a line into its key and its value; what is no such line is left to be refused."""
-    key: bytes | None = None
-    value: bytes | None = line
-    try:
-        parsed = json.loads(line, parse_float=Decimal)
-        if isinstance(parsed, dict) and parsed.keys() <= {"key", "value"} and "key" in parsed:
-            own = parsed["key"], parsed.get("value")
-            key, value = (None if part is None else json_text(part).encode() for part in own)
-    except (ValueError, BadValue, RecursionError):
-        pass
-    return Record((name, 0), offset, following, key, value, at_us)
+    def _read(self, name: str) -> bool:
+        path = self._files[name]
+        stat = path.stat()
+        # It was read to its end, and did not grow.
+        if self._ended.get(name) == (stat.st_size, stat.st_mtime_ns):
+            return False
+        if name not in self._readers:
+            offset = self._intake.next_offset((name, 0))
+            self._readers[name] = open_reader(name, path, offset, self._config.stream.key)
+        records = self._readers[name].read()
+        try:
+            for record in records:
+                self._intake.take(record)
+        except TableMissingError as exc:
+            raise TargetError(
+                f'source "{self._config.name}": {name} has records without a schema, and the'
+                f" target has no table {shown_name(*exc.name)} for them",
+                hint="Make it in the target's schema of the source, with a primary key.",
+            ) from exc
+        if not records:
+            self._ended[name] = stat.st_size, stat.st_mtime_ns
+            self._readers[name].close()
+        return bool(records)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 from pgrepl.config.model import SourceConfig
 from pgrepl.kafka.client import Cluster, Topic, places_of
 from pgrepl.lsn import Lsn
 from pgrepl.position import Position
-from pgrepl.receiver.kafka.start_check import check_known, check_topics, new_partitions
+from pgrepl.receiver.kafka.history import KafkaHistory
+from pgrepl.receiver.kafka.start_check import (
+    check_incarnations,
+    check_known,
+    check_topics,
+    new_partitions,
+)
 from pgrepl.receiver.kafka.stream import KafkaStream
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool_session import SpoolSession
+from pgrepl.receiver.streams.envelope import EnvelopeReader
 from pgrepl.receiver.streams.intake import Intake
 from pgrepl.receiver.streams.make import make_envelope
 from pgrepl.receiver.streams.record import Place
+from pgrepl.receiver.streams.retry import Past
 from pgrepl.store.streams import Partition
 
 __all__ = ["KafkaSource"]
@@ -47,10 +55,10 @@ class KafkaSource:
     def open(self, spool: SpoolSession, stop: Position | None) -> Iterator[KafkaStream]:
         """Connect, and check that nothing is missing."""
         cluster = Cluster(self._config)
-        consumer = cluster.make_consumer()
-        try:
+        with ExitStack() as stack:
+            consumer = stack.enter_context(closing(cluster.make_consumer()))
             known = spool.read_partitions()
-            envelope = make_envelope(self._config, spool)
+            envelope = stack.enter_context(closing(make_envelope(self._config, spool)))
             spool.set_format(envelope.format, "UTF8")
             counts: dict[str, int] = {}
 
@@ -69,7 +77,7 @@ class KafkaSource:
             fresh = find(known)
             for own in known:
                 envelope.restore((own.topic, own.partition), own.state, counts[own.topic])
-            intake = Intake(spool, envelope, [*known, *fresh], self._surroundings.on_error)
+            intake = self._make_intake(spool, envelope, [*known, *fresh])
             stream = KafkaStream(
                 consumer,
                 intake,
@@ -80,8 +88,36 @@ class KafkaSource:
             )
             stream.assign()
             yield stream
+
+    @contextmanager
+    def reopen(self, spool: SpoolSession) -> Iterator[Past]:
+        """Open what was received, to read it again."""
+        cluster = Cluster(self._config)
+        consumer = cluster.make_consumer()
+        try:
+            known = spool.read_partitions()
+            topics = self._read_topics(cluster)
+            check_incarnations(self._config, known, topics)
+            envelope = make_envelope(self._config, spool)
+            spool.set_format(envelope.format, "UTF8")
+            for own in known:
+                count = topics[own.topic].partition_count
+                envelope.restore((own.topic, own.partition), own.state, count)
+            intake = self._make_intake(spool, envelope, known)
+            yield Past(envelope, intake, KafkaHistory(cluster, consumer, known))
         finally:
             consumer.close()
+
+    def _make_intake(
+        self, spool: SpoolSession, envelope: EnvelopeReader, partitions: Sequence[Partition]
+    ) -> Intake:
+        return Intake(
+            spool,
+            envelope,
+            partitions,
+            on_error=self._surroundings.on_error,
+            limit_bytes=self._surroundings.settings.segment_bytes,
+        )
 
     def _read_topics(self, cluster: Cluster) -> Mapping[str, Topic]:
         extra = self._config.stream.transaction_topic

@@ -12,7 +12,7 @@ from pgrepl.receiver.streams.record import Place
 from pgrepl.store.streams import Partition
 from pgrepl.terminal import command
 
-__all__ = ["check_known", "check_topics", "deleted", "new_partitions"]
+__all__ = ["check_incarnations", "check_known", "check_topics", "deleted", "new_partitions"]
 
 
 def check_topics(config: SourceConfig, topics: Mapping[str, Topic]) -> None:
@@ -43,6 +43,24 @@ def check_known(
     watermarks: Mapping[Place, Watermarks],
 ) -> None:
     """Refuse to go on where records are missing between what is received and what is there."""
+    check_incarnations(config, partitions, topics)
+    for known in partitions:
+        found = watermarks[known.topic, known.partition]
+        if found.low > known.next_offset:
+            raise deleted(config.name, (known.topic, known.partition), known.next_offset)
+        if found.high < known.next_offset:
+            raise SourceError(
+                f'source "{config.name}": partition {known.partition} of topic "{known.topic}" ends'
+                f" at offset {found.high}, and is received up to {known.next_offset}",
+                hint="The cluster lost records. To begin with what is there now:"
+                f" {command('drop', config.name)}",
+            )
+
+
+def check_incarnations(
+    config: SourceConfig, partitions: Sequence[Partition], topics: Mapping[str, Topic]
+) -> None:
+    """Refuse topics that are missing, or others than those that were received."""
     for known in partitions:
         topic = topics.get(known.topic)
         if topic is None or known.partition >= topic.partition_count:
@@ -56,16 +74,6 @@ def check_known(
                 f'source "{config.name}": topic "{known.topic}" was deleted and created again:'
                 " its offsets mean other records now",
                 hint=f"To begin with what is there now: {command('drop', config.name)}",
-            )
-        found = watermarks[known.topic, known.partition]
-        if found.low > known.next_offset:
-            raise deleted(config.name, (known.topic, known.partition), known.next_offset)
-        if found.high < known.next_offset:
-            raise SourceError(
-                f'source "{config.name}": partition {known.partition} of topic "{known.topic}" ends'
-                f" at offset {found.high}, and is received up to {known.next_offset}",
-                hint="The cluster lost records. To begin with what is there now:"
-                f" {command('drop', config.name)}",
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -15,12 +16,13 @@ from pgrepl.position import Position
 from pgrepl.receiver.kafka.start_check import deleted
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.streams.handing import Handing, StoppedInside
 from pgrepl.receiver.streams.intake import Intake
 from pgrepl.receiver.streams.layouts import TableMissingError
 from pgrepl.receiver.streams.record import Place, Record
 from pgrepl.store.streams import Partition
 
-__all__ = ["KafkaStream"]
+__all__ = ["KafkaStream", "place_of", "record_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,8 @@ _RETRY_S = 5.0
 _LOOK_S = 30.0
 #: A record that waits for its other half is let go when nothing came for so long.
 _SETTLE_S = 1.0
+#: The end of the year 9999: whoever writes a record says its time, and may say anything.
+_LAST_MS = 253_402_300_799_999
 
 
 class KafkaStream:
@@ -50,9 +54,9 @@ class KafkaStream:
         self._consumer = consumer
         self._intake = intake
         self._source = source
+        self._surroundings = surroundings
         self._settings = surroundings.settings
         self._wakeup = surroundings.wakeup
-        self._notifier = surroundings.notifier
         self._ends = ends
         self._find_new = find_new
         #: Partitions that were read to their end at least once.
@@ -71,11 +75,16 @@ class KafkaStream:
 
     def run(self, writer: SpoolWriter) -> None:
         """Read until told to stop, or until the ends that were asked for."""
+        handing = Handing(writer, self._surroundings)
+        self._intake.attach(handing.put_part)
+        with suppress(StoppedInside):
+            self._run(writer, handing)
+
+    def _run(self, writer: SpoolWriter, handing: Handing) -> None:
         looked_at = retried_at = moved_at = time.monotonic()
         while not self._wakeup.is_stopping:
-            writer.raise_error()
-            self._notifier.alive()
-            if writer.pending_bytes > self._settings.in_flight_bytes:
+            handing.check()
+            if handing.is_full:
                 self._wakeup.wait(_WAIT_S)
                 continue
             self._read()
@@ -98,7 +107,9 @@ class KafkaStream:
         self._intake.settle()
         if self._intake.has_moved or self._intake.has_changes:
             writer.put(self._intake.batch())
-        self._finish(writer)
+        handing.finish()
+        if self._held and not self._wakeup.is_stopping:
+            raise next(iter(self._held.values()))
 
     def _add(self, partitions: Sequence[Partition]) -> None:
         for own in partitions:
@@ -118,15 +129,6 @@ class KafkaStream:
             self._consumer.assign(
                 [TopicPartition(*place, self._intake.next_offset(place)) for place in places]
             )
-
-    def _finish(self, writer: SpoolWriter) -> None:
-        """Wait until all is written, unless told to stop."""
-        while not writer.is_idle and not self._wakeup.is_stopping:
-            writer.raise_error()
-            self._wakeup.wait(_WAIT_S)
-        writer.raise_error()
-        if self._held and not self._wakeup.is_stopping:
-            raise next(iter(self._held.values()))
 
     def _read(self) -> None:
         with told(self._source, "cannot read records"):
@@ -155,25 +157,25 @@ class KafkaStream:
         self._full = full
 
     def _take(self, message: Message) -> None:
-        place = _place(message)
+        place = place_of(message)
         if place in self._held:
             return
         try:
-            self._intake.take(_record(message))
+            self._intake.take(record_of(message))
         except TableMissingError as missing:
             self._hold(place, missing)
 
     def _take_error(self, error: KafkaError, message: Message) -> None:
         code = error.code()
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's own codes
-            place = _place(message)
+            place = place_of(message)
             self._ended.add(place)
             offset = message.offset()
             if place not in self._held and offset is not None:
                 self._intake.pass_to(place, offset)
             return
         if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):  # noqa: SLF001
-            place = _place(message)
+            place = place_of(message)
             raise deleted(self._source, place, self._intake.next_offset(place))
         raise translate(self._source, "cannot read records", error)
 
@@ -216,14 +218,16 @@ class KafkaStream:
                 self._consumer.resume([TopicPartition(topic, partition)])
 
 
-def _place(message: Message) -> Place:
+def place_of(message: Message) -> Place:
+    """Return the partition that a message of librdkafka's is of."""
     topic, partition = message.topic(), message.partition()
     if topic is None or partition is None:
         raise AssertionError("a record is in a partition of a topic")
     return topic, partition
 
 
-def _record(message: Message) -> Record:
+def record_of(message: Message) -> Record:
+    """Return a message of librdkafka's as a record."""
     offset = message.offset()
     if offset is None:
         raise AssertionError("a record has an offset")
@@ -231,11 +235,11 @@ def _record(message: Message) -> Record:
     pairs = headers.items() if isinstance(headers, dict) else headers
     _, at_ms = message.timestamp()
     return Record(
-        _place(message),
+        place_of(message),
         offset,
         offset + 1,
         message.key(),
         message.value(),
-        1000 * at_ms,
+        1000 * min(max(at_ms, 0), _LAST_MS),
         {name: value for name, value in pairs if isinstance(value, bytes)},
     )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pgrepl.decoding.pgoutput import writing
 from pgrepl.decoding.pgoutput.framing import pack
 from pgrepl.lsn import Lsn
+from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.layouts import RowLayout
+from pgrepl.receiver.streams.record import Record
 from pgrepl.store.spool import SERIAL_BUCKET, SegmentKind, SpoolPart
 
-__all__ = ["Gathered"]
+__all__ = ["Gathered", "Outlet"]
 
 #: Microseconds from 1970 to 2000.
 _EPOCH_US = 946_684_800_000_000
@@ -27,13 +29,34 @@ class _Bucket:
     change_count: int = 0
 
 
-class Gathered:
-    """Changes in order; a TRUNCATE among them makes the segment a serial one."""
+class Outlet(Protocol):
+    """Where changes go that are gathered."""
 
-    def __init__(self, bucket_of: Callable[[tuple[str, str]], int]) -> None:
-        """Begin with none; ``bucket_of`` says where the changes of a table go."""
-        self._bucket_of = bucket_of
+    def bucket_of(self, name: TableName) -> int:
+        """Return the bucket that the changes of a table go into."""
+
+    def park(self, record: Record, reason: str) -> None:
+        """Keep a record that cannot be read, though it was taken earlier."""
+
+    def make_room(self) -> None:
+        """Let what is gathered leave, as parts of a segment that goes on."""
+
+
+class Gathered:
+    """Changes in order; a TRUNCATE among them makes the segment a serial one.
+
+    More than ``limit_bytes`` do not wait here: they leave as parts of a segment that is not
+    committed before the last one. So at least one change is here after each that is added.
+    """
+
+    def __init__(self, outlet: Outlet, limit_bytes: int) -> None:
+        """Begin with none."""
+        self._outlet = outlet
+        self._limit_bytes = limit_bytes
         self._buckets: dict[int, _Bucket] = {}
+        self._part_count = 0
+        #: Whether parts left that have to become serial with the next ones.
+        self.turns_serial = False
         self.is_serial = False
         self.byte_count = 0
         self.change_count = 0
@@ -44,12 +67,14 @@ class Gathered:
         self, layout: RowLayout, message: bytes, at_us: int, *, is_serial: bool = False
     ) -> None:
         """Add a change of a table."""
+        if self.byte_count >= self._limit_bytes:
+            self._outlet.make_room()
         if self._first_us is None:
             self._first_us = at_us
         self._last_us = max(self._last_us, at_us)
-        number = SERIAL_BUCKET if is_serial or self.is_serial else self._bucket_of(layout.name)
         if is_serial and not self.is_serial:
             self._turn_serial()
+        number = SERIAL_BUCKET if self.is_serial else self._outlet.bucket_of(layout.name)
         own = self._buckets.setdefault(number, _Bucket())
         if own.relations.get(layout.oid) != layout.relation:
             own.relations[layout.oid] = layout.relation
@@ -60,14 +85,22 @@ class Gathered:
         self.change_count += 1
         self.byte_count += len(message) + _MESSAGE_BYTES
 
-    def parts(self, seq: int, first: Lsn, last: Lsn) -> list[SpoolPart]:
-        """Return the parts of the segment between two positions."""
+    def park(self, record: Record, reason: str) -> None:
+        """Keep a record that was taken earlier and cannot be read."""
+        self._outlet.park(record, reason)
+
+    def take_parts(self, seq: int, first: Lsn, last: Lsn, *, is_end: bool) -> list[SpoolPart]:
+        """Take the changes out, as parts of the segment between two positions.
+
+        Without ``is_end`` the segment goes on, and its last part says where it ends.
+        """
         kind: SegmentKind = "serial" if self.is_serial else "parallel"
         first_us = (self._first_us or 0) - _EPOCH_US
         last_us = max(first_us, self._last_us - _EPOCH_US)
         begin = writing.begin(first, last_us)
         found = sorted(self._buckets.items())
-        return [
+        last_part = self._part_count + len(found) - 1
+        parts = [
             SpoolPart(
                 seq=seq,
                 bucket=bucket,
@@ -78,11 +111,24 @@ class Gathered:
                 first_commit_at=first_us,
                 last_commit_at=last_us,
                 change_count=own.change_count,
-                is_last=number == len(found) - 1,
+                is_last=is_end and number == last_part,
                 payload=(pack([begin, *own.messages]),),
             )
-            for number, (bucket, own) in enumerate(found)
+            for number, (bucket, own) in enumerate(found, start=self._part_count)
         ]
+        self._buckets = {}
+        self.byte_count = self.change_count = 0
+        self.turns_serial = False
+        self._part_count = 0 if is_end else last_part + 1
+        if is_end:
+            self.is_serial = False
+            self._first_us, self._last_us = None, 0
+        return parts
+
+    @property
+    def is_segment_open(self) -> bool:
+        """Whether parts of the segment left already."""
+        return self._part_count > 0
 
     @property
     def commit_at(self) -> int:
@@ -92,9 +138,10 @@ class Gathered:
     def _turn_serial(self) -> None:
         """Put what is there into one stream."""
         self.is_serial = True
+        self.turns_serial = self.is_segment_open
         serial = _Bucket()
         for own in self._buckets.values():
             serial.messages += own.messages
             serial.relations |= own.relations
             serial.change_count += own.change_count
-        self._buckets = {SERIAL_BUCKET: serial}
+        self._buckets = {SERIAL_BUCKET: serial} if serial.messages else {}

@@ -8,7 +8,7 @@ most; the delete waits for what follows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from pgrepl.decoding.records.values import BadValue
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
-from pgrepl.receiver.streams.envelope import Key, read_key, read_value, table_of
+from pgrepl.receiver.streams.envelope import Key, RowId, read_key, read_value, table_of
 from pgrepl.receiver.streams.layouts import Layouts, RowLayout
 from pgrepl.receiver.streams.record import Place, Record
 from pgrepl.receiver.streams.upsert import delete_by_key
@@ -85,8 +85,18 @@ class DebeziumEnvelope:
 
     format = "pgoutput"
 
-    def __init__(self, reader: Reader, layouts: Layouts, placeholder: Placeholder) -> None:
-        """Read keys and values by the same reader."""
+    def __init__(
+        self,
+        reader: Reader,
+        layouts: Layouts,
+        placeholder: Placeholder,
+        lane_of: Callable[[Place], Place] = lambda own: own,
+    ) -> None:
+        """Read keys and values by the same reader.
+
+        Partitions of one lane follow one another, as the files of a table do.
+        """
+        self._lane_of = lane_of
         self._reader = reader
         self._layouts = layouts
         self._placeholder = placeholder
@@ -96,31 +106,60 @@ class DebeziumEnvelope:
 
     def take(self, record: Record, gathered: Gathered) -> None:
         """Take a record."""
-        key = read_key(self._reader, record.key)
+        change = self.read_change(record)
+        if change is None:
+            self._take_tombstone(record, gathered)
+        elif change.event.op != "m":
+            self._names[record.topic] = change.name
+            self.take_change(change, gathered)
+
+    def read_change(self, record: Record) -> Change | None:
+        """Read the event in a record; None: it is a tombstone.
+
+        Raises
+        ------
+        BadValue
+            when it cannot be read.
+
+        """
         if record.value is None:
-            self._take_tombstone(record, key, gathered)
-            return
+            return None
+        key = read_key(self._reader, record.key)
         datum = read_value(self._reader, record.value)
         if datum.value is None:
-            self._take_tombstone(record, key, gathered)
-            return
-        event = read_event(datum.value)
-        if event.op == "m":
-            return
+            return None
         row = None
         if datum.schema is not None:
             row = datum.schema.part("after") or datum.schema.part("before")
-        change = Change(record, event, key, row)
-        self._names[record.topic] = change.name
-        self.take_change(change, gathered)
+        return Change(record, read_event(datum.value), key, row)
 
     def take_change(self, change: Change, gathered: Gathered) -> None:
         """Take an event."""
         self.fold(change, gathered)
 
+    def take_again(self, record: Record, gathered: Gathered) -> None:
+        """Take a record that was parked; whether it came before is not asked."""
+        change = self.read_change(record)
+        if change is None:
+            self._take_tombstone(record, gathered)
+        elif change.event.op != "m":
+            self.fold(change, gathered)
+            self._release(self.place_of(change), gathered)
+
+    def row_of(self, record: Record) -> RowId:
+        """Return which row a record is about; a row of a snapshot is one of a whole table."""
+        change = self.read_change(record)
+        if change is None:
+            key = read_key(self._reader, record.key)
+            return RowId(self.name_of(record.topic), None if key is None else key.values)
+        event = change.event
+        key_values = None if change.key is None else change.key.values
+        is_whole = event.op == "t" or event.is_snapshot
+        return RowId(change.name, key_values, is_whole, event.lsn)
+
     def place_of(self, change: Change) -> Place:
         """Return where an event stands next to the one before it."""
-        return change.record.place
+        return self._lane_of(change.record.place)
 
     def fold(self, change: Change, gathered: Gathered) -> None:
         """Gather an event, with one that waits where both are one change."""
@@ -153,8 +192,10 @@ class DebeziumEnvelope:
 
     def first_waiting(self, place: Place) -> int | None:
         """Return the offset of a delete that waits."""
-        waiting = self._waiting.get(place)
-        return None if waiting is None else waiting.change.record.offset
+        waiting = self._waiting.get(self._lane_of(place))
+        if waiting is None or waiting.change.record.place != place:
+            return None
+        return waiting.change.record.offset
 
     def state_of(self, place: Place) -> Mapping[str, Any]:  # noqa: ARG002  nothing is kept
         """Return nothing."""
@@ -164,18 +205,17 @@ class DebeziumEnvelope:
         """Return False."""
         return False
 
-    def take_bad(self) -> Sequence[tuple[Record, str]]:
-        """Return none."""
-        return ()
-
     @property
     def source_lsn(self) -> Lsn | None:
         """Return None: nothing tells."""
         return None
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def restore(self, place: Place, _state: Mapping[str, Any], partition_count: int) -> None:
         """Take note of how many partitions the topic has."""
-        self._counts[place] = partition_count
+        self._counts[self._lane_of(place)] = partition_count
 
     def prepare(self, change: Change) -> Prepared | None:
         """Return what an event alone becomes; None: nothing."""
@@ -212,7 +252,7 @@ class DebeziumEnvelope:
         message = writing.update(layout.oid, row, key=old)
         return Prepared(layout, message, created.event.commit_us)
 
-    def _take_tombstone(self, record: Record, key: Key | None, gathered: Gathered) -> None:
+    def _take_tombstone(self, record: Record, gathered: Gathered) -> None:
         """Take a record without a value: it only repeats the delete before it."""
 
     def name_of(self, topic: str) -> TableName:
@@ -263,11 +303,12 @@ class DebeziumUpsert(DebeziumEnvelope):
         row = layout.row(after, self._placeholder if event.op == "u" else None)
         return Prepared(layout, writing.update(layout.oid, row), event.commit_us)
 
-    def _take_tombstone(self, record: Record, key: Key | None, gathered: Gathered) -> None:
+    def _take_tombstone(self, record: Record, gathered: Gathered) -> None:
         """Delete a row: of a compacted topic the delete itself may be gone."""
-        waiting = self._waiting.get(record.place)
+        waiting = self._waiting.get(self._lane_of(record.place))
         if waiting is not None and waiting.change.record.key == record.key:
             return
+        key = read_key(self._reader, record.key)
         if key is not None:
             name = self.name_of(record.topic)
             delete_by_key(self._layouts, name, key, record, gathered)

@@ -6,7 +6,7 @@ is still to come of the one before, or of events that it contains, is passed ove
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,9 +29,15 @@ class DebeziumExact(DebeziumEnvelope):
 
     format = "pgoutput"
 
-    def __init__(self, reader: Reader, layouts: Layouts, placeholder: Placeholder) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        layouts: Layouts,
+        placeholder: Placeholder,
+        lane_of: Callable[[Place], Place] = lambda own: own,
+    ) -> None:
         """Know no event yet."""
-        super().__init__(reader, layouts, placeholder)
+        super().__init__(reader, layouts, placeholder, lane_of)
         self._newest: dict[Place, Newest] = {}
         #: While a delete waits: what was known before it.
         self._before_waiting: dict[Place, Newest] = {}
@@ -39,15 +45,18 @@ class DebeziumExact(DebeziumEnvelope):
     def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
         """Go on from the newest event of a partition."""
         super().restore(place, state, partition_count)
-        self._newest[place] = Newest.load(state) if state else Newest()
+        found = Newest.load(state) if state else Newest()
+        lane = self._lane_of(place)
+        self._newest[lane] = max(self._newest.get(lane, found), found)
 
     def state_of(self, place: Place) -> Mapping[str, Any]:
         """Return the newest event that is not just waiting."""
-        return self._before_waiting.get(place, self._newest[place]).dump()
+        lane = self._lane_of(place)
+        return self._before_waiting.get(lane, self._newest[lane]).dump()
 
     def take_change(self, change: Change, gathered: Gathered) -> None:
         """Take an event unless it came before."""
-        place = change.record.place
+        place = self._lane_of(change.record.place)
         known = self._newest[place]
         if not self.accept(change, gathered):
             return
@@ -57,13 +66,15 @@ class DebeziumExact(DebeziumEnvelope):
             # It comes again when the table is there.
             self._newest[place] = known
             raise
-        self._before_waiting.pop(place, None)
-        if place in self._waiting:
-            self._before_waiting[place] = known
+        finally:
+            # Also where it could not be read: the delete that waited before it does not any more.
+            self._before_waiting.pop(place, None)
+            if place in self._waiting:
+                self._before_waiting[place] = known
 
     def accept(self, change: Change, gathered: Gathered) -> bool:
         """Whether an event did not come before; if so it is the newest of its partition now."""
-        place, event = change.record.place, change.event
+        place, event = self._lane_of(change.record.place), change.event
         if event.is_incremental:
             raise BadValue(
                 'it is a row of an incremental snapshot: use envelope = "debezium-upsert" for those'
@@ -76,18 +87,21 @@ class DebeziumExact(DebeziumEnvelope):
         return newest is not None
 
     def _accept_row(self, change: Change, gathered: Gathered) -> Newest | None:
-        """Return what is known after a row of a snapshot; None: of one that was begun again."""
-        place, lsn = change.record.place, change.event.lsn
+        """Return what is known after a row of a snapshot; None: it came before."""
+        place, lsn = self._lane_of(change.record.place), change.event.lsn
         fresh = replace(Newest(), snapshot_lsn=lsn)
         if self._is_new_snapshot(change, gathered):
             return fresh
         if lsn != self._snapshot_of(place[0]):
             return None
         known = self._newest[place]
-        return known if known.snapshot_lsn == lsn else fresh
+        if known.snapshot_lsn != lsn:
+            return fresh
+        # The rows of a snapshot come before all events that follow it.
+        return None if known.has_events else known
 
     def _accept_event(self, change: Change) -> Newest | None:
-        place, event = change.record.place, change.event
+        place, event = self._lane_of(change.record.place), change.event
         current = self._in_snapshot(place, self._newest[place], event)
         if current is None:
             return None
@@ -127,7 +141,7 @@ class DebeziumExact(DebeziumEnvelope):
 
     def _is_new_snapshot(self, change: Change, gathered: Gathered) -> bool:
         """Whether this is the first row of a snapshot; the table is then emptied of others."""
-        topic = change.record.topic
+        topic = self._lane_of(change.record.place)[0]
         if change.event.lsn <= self._snapshot_of(topic):
             return False
         if any(place[0] == topic and known != Newest() for place, known in self._newest.items()):

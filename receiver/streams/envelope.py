@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -12,14 +13,16 @@ from pgrepl.decoding.records.values import BadValue
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
-from pgrepl.receiver.streams.record import Place, Record
+from pgrepl.receiver.streams.record import Part, Place, Record
 
-__all__ = ["EnvelopeReader", "Key", "read_key", "read_value", "table_of"]
+__all__ = ["EnvelopeReader", "Key", "RowId", "read_key", "read_value", "table_of"]
 
 #: The schema of a topic whose name says none.
 _DEFAULT_SCHEMA = "public"
 #: The column of a key that is a plain value.
 _KEY_COLUMN = "key"
+#: Of files.
+_SUFFIX = re.compile(r"\.(jsonl|avro|parquet)$")
 
 
 class EnvelopeReader(Protocol):
@@ -40,6 +43,22 @@ class EnvelopeReader(Protocol):
 
         """
 
+    def take_again(self, record: Record, gathered: Gathered) -> None:
+        """Take a record that was parked; whether it came before is not asked.
+
+        Raises as ``take`` does.
+        """
+
+    def row_of(self, record: Record) -> RowId:
+        """Return which row a record is about.
+
+        Raises
+        ------
+        BadValue
+            when it cannot be read.
+
+        """
+
     def settle(self, gathered: Gathered) -> None:
         """Let go of what waited for the next record of its partition: none came."""
 
@@ -52,15 +71,28 @@ class EnvelopeReader(Protocol):
     def is_full(self, place: Place) -> bool:
         """Whether so much of a partition waits that it is better not read on."""
 
-    def take_bad(self) -> Sequence[tuple[Record, str]]:
-        """Return records taken earlier that turned out to be unreadable, once, and why."""
-
     @property
     def source_lsn(self) -> Lsn | None:
         """Where the database stood whose changes were gathered last, if the stream tells."""
 
     def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
         """Go on from what was kept."""
+
+    def close(self) -> None:
+        """Let go of what waits: it is read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowId:
+    """Which row a record is about."""
+
+    table: TableName
+    #: None: it has no key.
+    key: Mapping[str, Any] | None
+    #: Whether all rows of the table are others after it.
+    is_whole_table: bool = False
+    #: Where it stands in the source's log, if it says so.
+    lsn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +103,7 @@ class Key:
     schema: Field | None
 
 
-def read_key(reader: Reader, data: bytes | None) -> Key | None:
+def read_key(reader: Reader, data: Part) -> Key | None:
     """Read a key; None: the record has none."""
     if data is None:
         return None
@@ -87,12 +119,14 @@ def read_key(reader: Reader, data: bytes | None) -> Key | None:
     return Key({_KEY_COLUMN: datum.value}, schema)
 
 
-def read_value(reader: Reader, data: bytes) -> Datum:
+def read_value(reader: Reader, data: bytes | Datum) -> Datum:
     """Read a value."""
     return _read(reader, data, "value")
 
 
-def _read(reader: Reader, data: bytes, what: str) -> Datum:
+def _read(reader: Reader, data: bytes | Datum, what: str) -> Datum:
+    if isinstance(data, Datum):
+        return data
     try:
         return reader.read(data)
     except BadValue as exc:
@@ -102,10 +136,12 @@ def _read(reader: Reader, data: bytes, what: str) -> Datum:
 def table_of(topic: str) -> TableName:
     """Return the table that a topic is about, by its name.
 
-    >>> table_of("srv.public.orders"), table_of("orders")
-    (('public', 'orders'), ('public', 'orders'))
+    >>> table_of("srv.public.orders"), table_of("orders"), table_of("shop.orders/1.avro")
+    (('public', 'orders'), ('public', 'orders'), ('shop', 'orders'))
     """
     # A file is named after its table, or the folder that it is in is.
-    topic = topic.partition("/")[0].removesuffix(".jsonl")
+    topic, _, file = topic.partition("/")
+    if not file:
+        topic = _SUFFIX.sub("", topic)
     schema, _, table = topic.rpartition(".")
     return schema.rpartition(".")[2] or _DEFAULT_SCHEMA, table

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from pgrepl.config.model import OnError
-from pgrepl.decoding.records.values import BadValue
+from pgrepl.decoding.records.serialized import Datum
+from pgrepl.decoding.records.values import BadValue, json_text
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.batch import Batch
@@ -14,16 +16,19 @@ from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.spool_session import SpoolSession
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.envelope import EnvelopeReader
-from pgrepl.receiver.streams.record import Place, Record
+from pgrepl.receiver.streams.record import Part, Place, Record
 from pgrepl.store.spool import bucket_of
 from pgrepl.store.streams import OffsetMove, ParkedRecord, Partition
 
 __all__ = ["Intake"]
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 #: The whole of a record is kept up to here; of a bigger one only where it is.
 _KEPT_BYTES = 1 << 20
+#: Of one that is parked, besides what is kept of it.
+_RECORD_BYTES = 200
 
 
 class Intake:
@@ -34,12 +39,19 @@ class Intake:
         spool: SpoolSession,
         envelope: EnvelopeReader,
         partitions: Sequence[Partition],
+        *,
         on_error: OnError,
+        limit_bytes: int,
+        mark_of: Callable[[Place, int], Mapping[str, object]] = lambda _, __: {},
     ) -> None:
-        """Go on where the partitions are."""
+        """Go on where the partitions are; what is more than a limit leaves in parts.
+
+        ``mark_of`` returns what else is to be kept with an offset.
+        """
         self._source = spool.source.name
         self._envelope = envelope
         self._on_error = on_error
+        self._mark_of = mark_of
         self._buckets = dict(spool.read_buckets())
         self._fresh: dict[TableName, int] = {}
         progress = spool.read_progress()
@@ -49,9 +61,17 @@ class Intake:
         self._read: dict[Place, int] = {}
         for partition in partitions:
             self.add(partition)
-        self._gathered = Gathered(self._bucket_of)
+        self._limit_bytes = limit_bytes
+        self._gathered = Gathered(self, limit_bytes)
         self._parked: list[ParkedRecord] = []
         self._parked_bytes = 0
+        self._hand_over: Callable[[Batch], None] | None = None
+        #: Whether something left that is not committed yet.
+        self._is_open = False
+
+    def attach(self, hand_over: Callable[[Batch], None]) -> None:
+        """Say where parts go that leave before their segment is whole."""
+        self._hand_over = hand_over
 
     def add(self, partition: Partition) -> None:
         """Take up a partition."""
@@ -76,7 +96,7 @@ class Intake:
     @property
     def has_changes(self) -> bool:
         """Whether something waits to leave that is more than a position."""
-        return bool(self._gathered.change_count or self._parked)
+        return bool(self._gathered.change_count or self._parked or self._is_open)
 
     @property
     def has_moved(self) -> bool:
@@ -89,13 +109,19 @@ class Intake:
 
     def take(self, record: Record) -> None:
         """Take a record; one that cannot be read is parked alone."""
-        try:
-            self._envelope.take(record, self._gathered)
-        except BadValue as exc:
-            self._park(record, str(exc))
-        for bad, reason in self._envelope.take_bad():
-            self._park(bad, reason)
+        problem = record.problem
+        if problem is None:
+            try:
+                self._envelope.take(record, self._gathered)
+            except BadValue as exc:
+                problem = str(exc)
+        if problem is not None:
+            self.park(record, problem)
         self._read[record.place] = record.next_offset
+
+    def gather(self, fill: Callable[[Gathered], T]) -> T:
+        """Let others add changes, of records that were read long ago."""
+        return fill(self._gathered)
 
     def pass_to(self, place: Place, offset: int) -> None:
         """Take note that nothing stands before an offset: marks of transactions are no records."""
@@ -119,22 +145,62 @@ class Intake:
         ]
         for move in moves:
             self._committed[move.topic, move.partition] = move.next_offset
-        gathered, self._gathered = self._gathered, Gathered(self._bucket_of)
-        parked, self._parked = self._parked, []
-        parked_bytes, self._parked_bytes = self._parked_bytes, 0
-        fresh, self._fresh = self._fresh, {}
-        position = self.position
-        if gathered.change_count:
+        self._is_open = False
+        return self._batch(first, self.position, moves)
+
+    def make_room(self) -> None:
+        """Let what waits leave, as parts of a segment whose rest follows."""
+        if self._hand_over is None:
+            raise AssertionError("parts need somewhere to go")
+        self._hand_over(self._batch(self.position, None, ()))
+        self._is_open = True
+
+    def park(self, record: Record, reason: str) -> None:
+        """Keep a record that cannot be read."""
+        topic, partition = record.place
+        where = f"topic {topic}, partition {partition}, offset {record.offset}"
+        if self._on_error == "stop":
+            raise SpoolError(
+                f'source "{self._source}": {where}: {reason}',
+                hint='Nothing after it is received. Set on_error = "park" to go on without it.',
+            )
+        logger.error("parked a record: %s: %s", where, reason)
+        is_small = record.size <= _KEPT_BYTES
+        kept = (_bytes(record.key), _bytes(record.value)) if is_small else (None, None)
+        self._parked.append(ParkedRecord(topic, partition, record.offset, reason, *kept))
+        self._parked_bytes += _RECORD_BYTES + len(reason) + (record.size if is_small else 0)
+        if self._parked_bytes >= self._limit_bytes:
+            self.make_room()
+
+    def bucket_of(self, name: TableName) -> int:
+        """Return the bucket of a table."""
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            bucket = self._buckets[name] = self._fresh[name] = bucket_of(self._source, *name)
+        return bucket
+
+    def _batch(self, first: Lsn, position: Lsn | None, moves: Sequence[OffsetMove]) -> Batch:
+        """Return what waits; without a position its segment goes on."""
+        gathered = self._gathered
+        if gathered.change_count and not gathered.is_segment_open:
             self._last_seq += 1
+        change_count, byte_count = gathered.change_count, gathered.byte_count + self._parked_bytes
+        commit_at = gathered.commit_at if change_count else None
+        turns_serial = self._last_seq if gathered.turns_serial else None
+        parked, self._parked, self._parked_bytes = self._parked, [], 0
+        fresh, self._fresh = self._fresh, {}
         return Batch(
-            parts=gathered.parts(self._last_seq, first, position),
+            parts=gathered.take_parts(
+                self._last_seq, first, position or first, is_end=position is not None
+            ),
             position=position,
             last_seq=self._last_seq,
-            commit_at=gathered.commit_at if gathered.change_count else None,
+            commit_at=commit_at,
             buckets=fresh,
-            transaction_count=1 if gathered.change_count else 0,
-            change_count=gathered.change_count,
-            byte_count=gathered.byte_count + parked_bytes,
+            turns_serial=turns_serial,
+            transaction_count=1 if change_count and position is not None else 0,
+            change_count=change_count,
+            byte_count=byte_count,
             offsets=moves,
             parked=parked,
             source_lsn=self._envelope.source_lsn,
@@ -145,24 +211,17 @@ class Intake:
         return self._read[place] if waiting is None else waiting
 
     def _state(self, place: Place) -> dict[str, object]:
-        return dict(self._envelope.state_of(place))
+        return {
+            **self._envelope.state_of(place),
+            **self._mark_of(place, self._next(place)),
+        }
 
-    def _bucket_of(self, name: TableName) -> int:
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            bucket = self._buckets[name] = self._fresh[name] = bucket_of(self._source, *name)
-        return bucket
 
-    def _park(self, record: Record, reason: str) -> None:
-        topic, partition = record.place
-        where = f"topic {topic}, partition {partition}, offset {record.offset}"
-        if self._on_error == "stop":
-            raise SpoolError(
-                f'source "{self._source}": {where}: {reason}',
-                hint='Nothing after it is received. Set on_error = "park" to go on without it.',
-            )
-        logger.error("parked a record: %s: %s", where, reason)
-        is_small = record.size <= _KEPT_BYTES
-        kept = (record.key, record.value) if is_small else (None, None)
-        self._parked.append(ParkedRecord(topic, partition, record.offset, reason, *kept))
-        self._parked_bytes += record.size + len(reason)
+def _bytes(part: Part) -> bytes | None:
+    """Return what is kept of a key or a value, for people."""
+    if not isinstance(part, Datum):
+        return part
+    try:
+        return json_text(part.value).encode()
+    except ValueError:
+        return None

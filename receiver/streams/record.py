@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Place", "Record"]
+from pgrepl.decoding.records.serialized import Datum
+
+__all__ = ["Part", "Place", "Record"]
 
 #: Topic and partition; a file is a topic of one.
 Place = tuple[str, int]
+
+#: A key or a value: as bytes, or read already by whoever read the file that it was in.
+Part = bytes | Datum | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +24,15 @@ class Record:
     offset: int
     #: The offset of whatever follows it.
     next_offset: int
-    key: bytes | None
-    value: bytes | None
+    key: Part
+    value: Part
     #: Microseconds since 1970.
     at_us: int
     headers: Mapping[str, bytes] = field(default_factory=dict)
+    #: Why nothing can be read of it, if that is known already.
+    problem: str | None = None
+    #: The size of what was read already.
+    read_bytes: int = 0
 
     @property
     def topic(self) -> str:
@@ -33,4 +42,6 @@ class Record:
     @property
     def size(self) -> int:
         """How much memory it takes, roughly."""
-        return len(self.key or b"") + len(self.value or b"")
+        return self.read_bytes + sum(
+            len(part) for part in (self.key, self.value) if isinstance(part, bytes)
+        )

@@ -8,10 +8,12 @@ by that alone.
 
 from __future__ import annotations
 
+import heapq
 import logging
+import re
 from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from pgrepl.decoding.debezium.duplicates import Newest
@@ -28,6 +30,7 @@ from pgrepl.receiver.streams.debezium_exact import DebeziumExact
 from pgrepl.receiver.streams.envelope import read_value, table_of
 from pgrepl.receiver.streams.layouts import Layouts, TableMissingError
 from pgrepl.receiver.streams.record import Place, Record
+from pgrepl.receiver.streams.waiting import Item, Memory, Run, WaitingQueue
 
 __all__ = ["DebeziumTransactions"]
 
@@ -35,50 +38,53 @@ logger = logging.getLogger(__name__)
 
 #: A partition that has so much waiting for other transactions is not read on.
 _FULL_BYTES = 16 << 20
-#: So many ends are remembered, for events of topics that were found late.
+#: So many ends are remembered, for the first events after a snapshot that were found late ...
 _RECENT = 1000
+#: ... and so many may wait for their events.
+_FULL_ENDS = 10_000
 #: Where all events of a transaction are folded, wherever they came from.
 _TOGETHER: Place = ("", 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A record that waits; without an event it could not be read, and only counts."""
-
-    record: Record
-    change: Change | None
-    #: What was known of its partition before it.
-    before: Newest
-
-    def is_of(self, end: TransactionEnd) -> bool:
-        """Whether it may be in a transaction."""
-        if self.change is None:
-            return True
-        event = self.change.event
-        return event.order is not None and event.xid == end.xid and event.last_commit < end.lsn
+#: What Debezium replaces in the names of topics.
+_NOT_IN_TOPICS = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class DebeziumTransactions(DebeziumExact):
     """Every event once, and with all others of its transaction."""
 
     def __init__(
-        self, reader: Reader, layouts: Layouts, placeholder: Placeholder, topic: str
+        self,
+        reader: Reader,
+        layouts: Layouts,
+        placeholder: Placeholder,
+        topic: str,
+        memory: Memory | None = None,
     ) -> None:
         """Know nothing yet; ``topic`` is the transaction topic."""
         super().__init__(reader, layouts, placeholder)
         self._topic = topic
-        self._queues: dict[Place, deque[_Item]] = {}
-        self._bytes: Counter[Place] = Counter()
-        self._ends: deque[tuple[Place, int, TransactionEnd]] = deque()
-        self._last_end = 0
+        self._memory = memory or Memory()
+        self._queues: dict[Place, WaitingQueue] = {}
+        #: Those of them that something waits in.
+        self._busy: dict[Place, WaitingQueue] = {}
+        #: The tables that topics are named after, as their names have them.
+        self._suffixes: set[str] = set()
+        self._ends: deque[tuple[int, TransactionEnd]] = deque()
+        self._newest_end = self._last_end = 0
+        #: Of the first end that waits: how many of its events are there, by place and in all.
+        self._of_place: dict[Place, Counter[TableName]] = {}
+        self._found: Counter[TableName] = Counter()
+        #: How many have to be there, of tables that we receive.
+        self._expected: Mapping[TableName, int] = {}
         self._recent: OrderedDict[int, None] = OrderedDict()
-        self._bad: list[tuple[Record, str]] = []
+        #: The last transaction without an end.
+        self._endless: int | None = None
 
     def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
         """Go on from what was kept."""
         if place[0] != self._topic:
             super().restore(place, state, partition_count)
-            self._queues[place] = deque()
+            self._queues[place] = WaitingQueue(place, self._memory, self.read_change)
+            self._suffixes.add(".".join(table_of(place[0])))
             return
         if partition_count > 1:
             raise SourceError(
@@ -86,33 +92,36 @@ class DebeziumTransactions(DebeziumExact):
                 " order of transactions is unknown",
                 hint="Make it with one partition.",
             )
-        self._last_end = int(state.get("end_lsn", 0))
+        self._newest_end = self._last_end = int(state.get("end_lsn", 0))
+
+    def close(self) -> None:
+        """Let go of what waits: it is read again."""
+        for queue in self._queues.values():
+            queue.close()
 
     def state_of(self, place: Place) -> Mapping[str, Any]:
         """Return what was known before the first event that waits."""
         if place[0] == self._topic:
             return {"end_lsn": self._last_end}
-        queue = self._queues[place]
-        return (queue[0].before if queue else self._newest[place]).dump()
+        runs = self._queues[place].runs
+        return (runs[0].before if runs else self._newest[place]).dump()
 
     def first_waiting(self, place: Place) -> int | None:
         """Return the offset of the first record that waits."""
         if place[0] == self._topic:
-            return self._ends[0][1] if self._ends else None
-        queue = self._queues[place]
-        return queue[0].record.offset if queue else None
+            return self._ends[0][0] if self._ends else None
+        runs = self._queues[place].runs
+        return runs[0].first_offset if runs else None
 
     def is_full(self, place: Place) -> bool:
         """Whether enough of a partition waits, and not for itself."""
-        queue = self._queues.get(place)
-        if not queue or self._bytes[place] < _FULL_BYTES:
+        if place[0] == self._topic:
+            return len(self._ends) >= _FULL_ENDS
+        queue = self._queues[place]
+        if not queue.runs or queue.byte_count < _FULL_BYTES:
             return False
-        return not (self._ends and queue[0].is_of(self._ends[0][2]))
-
-    def take_bad(self) -> Sequence[tuple[Record, str]]:
-        """Return records that could not be read when their transaction was whole."""
-        bad, self._bad = self._bad, []
-        return bad
+        # Nothing more of the first transaction comes after an event of another.
+        return not (self._ends and queue.runs[-1].is_of(self._ends[0][1]))
 
     @property
     def source_lsn(self) -> Lsn | None:
@@ -122,15 +131,13 @@ class DebeziumTransactions(DebeziumExact):
     def take(self, record: Record, gathered: Gathered) -> None:
         """Take a record; gather what is whole with it."""
         if record.topic == self._topic:
-            self._take_end(record)
+            self._take_end(record, gathered)
         else:
-            before = self._newest[record.place]
-            try:
-                super().take(record, gathered)
-            except BadValue:
-                self._enqueue(_Item(record, None, before))
-                raise
-        self._advance(gathered)
+            self._take_event(record, gathered)
+            self._gather_while(record.place, self._is_free, gathered)
+            self._gather_while(record.place, self._is_endless, gathered)
+        while self._ends and self._is_whole():
+            self._end_first(gathered)
 
     def take_change(self, change: Change, gathered: Gathered) -> None:
         """Let an event wait that did not come before."""
@@ -144,7 +151,7 @@ class DebeziumTransactions(DebeziumExact):
                     " transaction begin again when Debezium is restarted",
                     hint="Upgrade Debezium, or do without transaction_topic.",
                 )
-            self._enqueue(_Item(change.record, change, before))
+            self._enqueue(Item(change.record, change), before)
 
     def settle(self, gathered: Gathered) -> None:
         """Nothing is let go before its transaction is whole."""
@@ -153,86 +160,146 @@ class DebeziumTransactions(DebeziumExact):
         """Fold the events of a transaction together."""
         return _TOGETHER
 
-    def _enqueue(self, item: _Item) -> None:
-        place = item.record.place
-        self._queues[place].append(item)
-        self._bytes[place] += item.record.size
+    def _take_event(self, record: Record, gathered: Gathered) -> None:
+        place = record.place
+        before = self._newest[place]
+        change: Change | None = None
+        try:
+            change = self.read_change(record)
+            if change is None or change.event.op == "m":
+                return
+            if self._names.get(place[0]) != change.name:
+                self._names[place[0]] = change.name
+                self._expect()
+            self.take_change(change, gathered)
+        except BadValue as exc:
+            # Its transaction counts it, whichever it is; an event outside of all is in no count.
+            if change is None or change.event.order is not None:
+                self._enqueue(Item(record, None), before)
+            gathered.park(record, str(exc))
 
-    def _take_end(self, record: Record) -> None:
+    def _enqueue(self, item: Item, before: Newest) -> None:
+        place = item.record.place
+        queue = self._busy[place] = self._queues[place]
+        queue.append(item, before, self.name_of(place[0]))
+        self._count(place)
+
+    def _take_end(self, record: Record, gathered: Gathered) -> None:
         if record.value is None:
             return
         end = read_end(read_value(self._reader, record.value).value)
-        if end is not None and end.lsn > max(self._last_end, *(e.lsn for _, _, e in self._ends), 0):
-            self._ends.append((record.place, record.offset, end))
+        if end is not None and end.lsn > self._newest_end:
+            self._newest_end = end.lsn
+            self._ends.append((record.offset, end))
+            if len(self._ends) == 1:
+                self._begin_first(gathered)
 
-    def _advance(self, gathered: Gathered) -> None:
-        """Gather rows of snapshots, and transactions that are whole."""
-        self._gather_free(gathered)
-        while self._ends and self._is_whole(self._ends[0][2]):
-            _, _, end = self._ends.popleft()
-            self._gather(self._take_items(end), gathered)
-            self._last_end = end.lsn
-            self._recent[end.xid] = None
-            if len(self._recent) > _RECENT:
-                self._recent.popitem(last=False)
-            self._gather_free(gathered)
+    def _begin_first(self, gathered: Gathered) -> None:
+        """Look what is there of the first transaction that has an end."""
+        self._expect()
+        self._of_place, self._found = {}, Counter()
+        for place in list(self._busy):
+            self._count(place)
+            self._gather_while(place, self._is_endless, gathered)
 
-    def _gather_free(self, gathered: Gathered) -> None:
-        """Gather what stands first and waits for no end: snapshots, and what was found late."""
-        for queue in self._queues.values():
-            while queue and self._is_free(queue[0]):
-                self._gather([self._pop(queue)], gathered)
+    def _end_first(self, gathered: Gathered) -> None:
+        """Gather the first transaction that has an end; all of its events are there."""
+        end = self._ends[0][1]
+        self._gather(self._take_items(end), gathered)
+        self._ends.popleft()
+        self._last_end = end.lsn
+        self._recent[end.xid] = None
+        if len(self._recent) > _RECENT:
+            self._recent.popitem(last=False)
+        for place in list(self._busy):
+            self._gather_while(place, self._is_free, gathered)
+        if self._ends:
+            self._begin_first(gathered)
 
-    def _is_free(self, item: _Item) -> bool:
-        if item.change is None:
+    def _expect(self) -> None:
+        """Say how many events of the first end have to come, of tables that topics of ours have."""
+        counts = self._ends[0][1].counts if self._ends else {}
+        known = set(self._names.values())
+        self._expected = {
+            name: count
+            for name, count in counts.items()
+            if name in known or _NOT_IN_TOPICS.sub("_", ".".join(name)) in self._suffixes
+        }
+
+    def _is_whole(self) -> bool:
+        return all(self._found[name] >= count for name, count in self._expected.items())
+
+    def _count(self, place: Place) -> None:
+        """Count again how many events of the first end wait in a partition."""
+        if not self._ends:
+            return
+        self._found.subtract(self._of_place.pop(place, {}))
+        queue = self._busy.get(place)
+        counts = queue.counts_of(self._ends[0][1]) if queue is not None else Counter()
+        if counts:
+            self._of_place[place] = counts
+            self._found.update(counts)
+
+    def _is_free(self, run: Run) -> bool:
+        """Whether it waits for no end: a snapshot, or of a topic that was found late."""
+        if run.kind != "transaction":
+            return run.kind == "free"
+        if run.last_commit:
+            return run.last_commit < self._last_end
+        return run.xid in self._recent
+
+    def _is_endless(self, run: Run) -> bool:
+        """Whether its transaction ended before one whose end is there: its own end is missing."""
+        if not self._ends or run.kind != "transaction" or run.is_of(self._ends[0][1]):
             return False
-        event = item.change.event
-        return event.order is None or (
-            event.xid in self._recent and event.last_commit < self._last_end
-        )
+        if not 0 < run.last_commit < self._ends[0][1].lsn:
+            return False
+        if run.xid != self._endless:
+            logger.warning(
+                "a transaction has no end in the transaction topic: its events are received as they"
+                " come",
+                extra={"xid": run.xid},
+            )
+        self._endless = run.xid
+        return True
 
-    def _is_whole(self, end: TransactionEnd) -> bool:
-        known = self._tables()
-        found: Counter[TableName] = Counter()
-        for place, queue in self._queues.items():
-            for item in queue:
-                if not item.is_of(end):
-                    break
-                found[item.change.name if item.change else known[place[0]]] += 1
-        expected = {name: count for name, count in end.counts.items() if name in known.values()}
-        return all(found[name] >= count for name, count in expected.items())
+    def _gather_while(
+        self, place: Place, is_meant: Callable[[Run], bool], gathered: Gathered
+    ) -> None:
+        queue = self._busy.get(place)
+        if queue is None or not queue.runs or not is_meant(queue.runs[0]):
+            return
+        while queue.runs and is_meant(queue.runs[0]):
+            self._gather(queue.pop(), gathered)
+        if not queue.runs:
+            del self._busy[place]
+        self._count(place)
 
-    def _tables(self) -> Mapping[str, TableName]:
-        return {topic: self._names.get(topic) or table_of(topic) for topic, _ in self._queues}
-
-    def _take_items(self, end: TransactionEnd) -> list[_Item]:
+    def _take_items(self, end: TransactionEnd) -> Iterator[Item]:
         """Take the events of a transaction out of the queues, in their order."""
-        taken: list[_Item] = []
         left = Counter(end.counts)
-        known = self._tables()
-        for place, queue in self._queues.items():
-            while queue and queue[0].is_of(end):
-                item = queue[0]
-                name = item.change.name if item.change else known[place[0]]
-                if item.change is None and not left[name]:
+        taken: list[Iterator[Item]] = []
+        for place, queue in list(self._busy.items()):
+            own: list[Iterator[Item]] = []
+            while queue.runs and queue.runs[0].is_of(end):
+                run = queue.runs[0]
+                if run.kind == "unreadable" and all(left[name] <= 0 for name in run.counts):
                     break
-                left[name] -= 1
-                taken.append(self._pop(queue))
-        return sorted(taken, key=_order)
+                left.subtract(run.counts)
+                own.append(queue.pop())
+            if not queue.runs:
+                del self._busy[place]
+            taken.append(item for item in chain.from_iterable(own) if item.change is not None)
+        return heapq.merge(*taken, key=_order)
 
-    def _pop(self, queue: deque[_Item]) -> _Item:
-        item = queue.popleft()
-        self._bytes[item.record.place] -= item.record.size
-        return item
-
-    def _gather(self, items: Sequence[_Item], gathered: Gathered) -> None:
+    def _gather(self, items: Iterable[Item], gathered: Gathered) -> None:
         for item in items:
             if item.change is None:
                 continue
             try:
                 self.fold(item.change, gathered)
             except BadValue as exc:
-                self._bad.append((item.record, str(exc)))
+                gathered.park(item.record, str(exc))
             except TableMissingError as exc:
                 schema, table = exc.name
                 raise TargetError(
@@ -242,5 +309,5 @@ class DebeziumTransactions(DebeziumExact):
         self._release(_TOGETHER, gathered)
 
 
-def _order(item: _Item) -> int:
+def _order(item: Item) -> int:
     return 0 if item.change is None else item.change.event.order or 0

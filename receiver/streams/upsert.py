@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pgrepl.decoding.pgoutput import writing
@@ -12,7 +12,7 @@ from pgrepl.decoding.records.values import BadValue
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
-from pgrepl.receiver.streams.envelope import Key, read_key, read_value, table_of
+from pgrepl.receiver.streams.envelope import Key, RowId, read_key, read_value, table_of
 from pgrepl.receiver.streams.layouts import Layouts, RowLayout
 from pgrepl.receiver.streams.record import Place, Record
 
@@ -51,6 +51,15 @@ class UpsertEnvelope:
         layout = self._layout(name, key, datum.schema, values)
         gathered.add(layout, writing.update(layout.oid, layout.row(values)), record.at_us)
 
+    def take_again(self, record: Record, gathered: Gathered) -> None:
+        """Take a record that was parked."""
+        self.take(record, gathered)
+
+    def row_of(self, record: Record) -> RowId:
+        """Return which row a record is about."""
+        key = read_key(self._reader, record.key)
+        return RowId(table_of(record.topic), None if key is None else key.values)
+
     def settle(self, gathered: Gathered) -> None:
         """Nothing waits."""
 
@@ -66,14 +75,13 @@ class UpsertEnvelope:
         """Return False."""
         return False
 
-    def take_bad(self) -> Sequence[tuple[Record, str]]:
-        """Return none."""
-        return ()
-
     @property
     def source_lsn(self) -> Lsn | None:
         """Return None: nothing tells."""
         return None
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
         """Nothing was kept."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
+from pgrepl.errors import TargetError
 from pgrepl.replayer.shard.task import run_shard
 from pgrepl.store.spool import bucket_of
 from tests.support.backlog import plan
+from tests.support.debezium_made import end, event
+from tests.support.kafka import Stream, Topics
 from tests.support.pipeline import QUICK, Pipeline
+from tests.support.polling import polling
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 
@@ -42,30 +44,9 @@ def bank(source, target):
     return pipeline, f"select {total}"
 
 
-@contextmanager
-def reader(target, query):
-    """Poll until the block ends; yields what was seen."""
-    seen: list[int] = []
-    is_over = threading.Event()
-
-    def poll() -> None:
-        with target.connect() as connection:
-            while not is_over.is_set():
-                ((total,),) = connection.execute(query.encode()).fetchall()
-                seen.append(total)
-
-    thread = threading.Thread(target=poll)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        is_over.set()
-        thread.join()
-
-
 def test_batch_never_shows_part_of_a_transaction(bank):
     pipeline, query = bank
-    with reader(pipeline.target, query) as seen:
+    with polling(pipeline.target, query) as seen:
         result = pipeline.replay(replace(QUICK, batch_segments=1), consistency="batch")
     assert result.error is None
     assert result.batch_count == 8
@@ -97,3 +78,61 @@ def test_position_is_published_with_what_it_stands_for(bank, consistency):
     published = pipeline.target.rows("select lsn::text from replication.progress order by at")
     assert len(published) >= 8
     assert published[-1][0] == received
+
+
+def test_transactions_of_topics_are_seen_whole_across_topics_and_partitions(
+    broker, migrated_target, tmp_path
+):
+    topics = Topics(broker)
+    topic_of = {name: topics.make(f"public.{name}", partitions=3) for name in ("left", "right")}
+    ends = topics.make("transaction")
+    stream = Stream(
+        migrated_target,
+        tmp_path,
+        kind="kafka",
+        bootstrap=broker.bootstrap,
+        topics=list(topic_of.values()),
+        envelope="debezium",
+        transaction_topic=ends,
+    )
+    stream.sections["replay"] = {"consistency": "batch", "shards": 2}
+    stream.write_config()
+    accounts = range(10)
+    transfer(topics, topic_of, ends, dict.fromkeys(accounts, 0), xid=1)
+    with pytest.raises(TargetError, match="no table"):
+        stream.receive()
+    for name in topic_of:
+        migrated_target.execute(f"create table feed_public.{name} (id int primary key, n int)")
+    quick = replace(QUICK, batch_segments=1)
+    stream.receive()
+    stream.replay(quick)
+    for xid in range(2, 8):
+        transfer(topics, topic_of, ends, dict.fromkeys(accounts, 10 * xid), xid=xid)
+        stream.receive()
+    # Its end is not there: nothing of it is received.
+    transfer(topics, topic_of, None, dict.fromkeys(accounts, 1), xid=8)
+    stream.receive()
+    total = "select sum(n) from (table feed_public.left union all table feed_public.right) t"
+    with polling(migrated_target, total) as seen:
+        result = stream.replay(quick)
+    assert (result.error, result.batch_count) == (None, 6)
+    assert len(seen) > 6
+    assert set(seen) == {0}
+    each = "select distinct n from feed_public.{}"
+    assert [migrated_target.rows(each.format(name)) for name in topic_of] == [[(70,)], [(-70,)]]
+
+
+def transfer(topics, topic_of, ends, amounts, *, xid):
+    """Send a transaction that sets rows of two tables, whose sums are each other's negative."""
+    last_commit, order = 1000 * xid, 0
+    for name, sign in (("left", 1), ("right", -1)):
+        for number, amount in amounts.items():
+            order += 1
+            place = {"xid": xid, "last_commit": last_commit, "lsn": last_commit + order}
+            row = {"id": number, "n": sign * amount}
+            op = "c" if xid == 1 else "u"
+            own = event(op, table=name, after=row, order=order, **place)
+            topics.send(topic_of[name], [({"id": number}, own)])
+    if ends is not None:
+        counts = dict.fromkeys(topic_of, len(amounts))
+        topics.send(ends, [({"id": str(xid)}, end(xid, last_commit + 1000, counts))])

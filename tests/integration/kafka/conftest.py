@@ -23,12 +23,7 @@ def stream_of(topics: Topics, target: Database, tmp_path: Path) -> Callable[...,
     """Return a function that makes a source of topics."""
 
     def make(*names: str, **settings: Any) -> Stream:
-        return Stream(
-            target,
-            tmp_path,
-            kind="kafka",
-            bootstrap=topics.broker.bootstrap,
-            **{"topics": list(names), **settings},
-        )
+        given = {"bootstrap": topics.broker.bootstrap, "topics": list(names), **settings}
+        return Stream(target, tmp_path, kind="kafka", **given)
 
     return make

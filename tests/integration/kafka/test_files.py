@@ -1,21 +1,40 @@
-"""A folder of JSON lines that grows is a source; what was read must not change."""
+"""A folder of files that grows is a source; what was read must not change."""
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 
+import fastavro
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from pgrepl.errors import SourceError
 from tests.integration.kafka.test_upsert import put
+from tests.support.debezium_events import recorded
 from tests.support.kafka import Stream
 from tests.support.program import run_pgrepl
+
+AVRO = {
+    "type": "record",
+    "name": "Person",
+    "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"]}],
+}
 
 
 def write(path, records, mode="a"):
     path.parent.mkdir(exist_ok=True)
     with path.open(mode) as file:
         file.writelines(json.dumps({"key": key, "value": value}) + "\n" for key, value in records)
+
+
+def avro(*rows):
+    sink = io.BytesIO()
+    pairs = [{"id": number, "name": name} for number, name in rows]
+    fastavro.writer(sink, AVRO, pairs, sync_interval=1, sync_marker=b"0123456789abcdef")
+    return sink.getvalue()
 
 
 def test_files_are_read_as_they_grow_and_refused_when_they_changed(target, tmp_path):
@@ -33,15 +52,83 @@ def test_files_are_read_as_they_grow_and_refused_when_they_changed(target, tmp_p
         file.write('no JSON\n{"key": half a line')
     stream.bring()
     assert stream.rows(rows) == [(1, "ann"), (3, "cy"), (4, "dee")]
-    assert stream.rows("select count(*) from replication.parked_record") == [(1,)]
+    assert stream.rows("select reason from replication.parked_record") == [("it is not JSON",)]
     assert stream.receive().change_count == 0
 
+    kept = people.read_bytes()
+    # Behind us, as long as before and with the same beginning.
+    people.write_bytes(kept.replace(b"no JSON", b"NO JSON"))
+    with pytest.raises(SourceError, match="has other bytes where it was received"):
+        stream.receive()
     write(people, [put(9, "another"), *(put(9, "x" * 500) for _ in range(9))], mode="w")
     with pytest.raises(SourceError, match="begins with other bytes"):
         stream.receive()
     people.write_text("")
     with pytest.raises(SourceError, match="is shorter than"):
         stream.receive()
+    people.unlink()
+    with pytest.raises(SourceError, match="does not exist any more"):
+        stream.receive()
+    people.write_bytes(kept)
+    assert stream.receive().change_count == 0
+
+
+def test_avro_and_parquet_files_make_their_tables_each_record_once(target, tmp_path):
+    folder = tmp_path / "drop" / "public.people"
+    folder.mkdir(parents=True)
+    data = avro((1, "ann"), (2, "bob"), (3, None))
+    (folder / "1.avro").write_bytes(data[:-10])
+    table = pa.table({"id": pa.array([2, 4], pa.int32()), "name": ["bo", "dee"]})
+    parquet.write_table(table, tmp_path / "2.parquet")
+    whole = (tmp_path / "2.parquet").read_bytes()
+    (folder / "2.parquet").write_bytes(whole[:-5])
+    stream = Stream(target, tmp_path, kind="files", path=str(folder.parent), key=["id"])
+    stream.bring()
+    rows = "select id, name from feed_public.people order by id"
+    # The last block, and the other file, are not whole.
+    assert stream.rows(rows) == [(1, "ann"), (2, "bob")]
+    (folder / "1.avro").write_bytes(data)
+    (folder / "2.parquet").write_bytes(whole)
+    stream.bring()
+    # Of one key, what is in the later file wins.
+    expected = [(1, "ann"), (2, "bo"), (3, None), (4, "dee")]
+    assert stream.rows(rows) == expected
+    # More blocks are appended, and a later file comes.
+    grown = avro((1, "ann"), (2, "bob"), (3, None), (5, "eve"))
+    assert grown.startswith(data)
+    (folder / "1.avro").write_bytes(grown)
+    write(folder / "3.jsonl", [({"id": 1}, None)])
+    stream.bring()
+    assert stream.rows(rows) == [*expected[1:], (5, "eve")]
+    assert stream.receive().change_count == 0
+    parquet.write_table(table.slice(1), folder / "2.parquet")
+    with pytest.raises(SourceError, match=r"2\.parquet is another one than it was"):
+        stream.receive()
+
+
+def test_events_that_debezium_sent_again_into_a_later_file_are_passed_over(target, tmp_path):
+    folder = tmp_path / "drop" / "public.orders"
+    folder.mkdir(parents=True)
+    stream = Stream(target, tmp_path, kind="files", path=str(folder.parent), envelope="debezium")
+    events = [
+        {"key": json.loads(key), "value": json.loads(value)}
+        for run in ("run1", "run2", "run4")
+        for topic, key, value in recorded(run)
+        if topic.endswith(".orders") and key is not None and value is not None
+    ]
+    assert len(events) > 3
+    lines = "".join(json.dumps(own) + "\n" for own in events)
+    (folder / "1.jsonl").write_text(lines)
+    with pytest.raises(Exception, match="no table"):
+        stream.receive()
+    target.execute(
+        "create table feed_public.orders (id bigint primary key, cid int, amt numeric(10,2))"
+    )
+    assert stream.receive().change_count == len(events)
+    shutil.copy(folder / "1.jsonl", folder / "2.jsonl")
+    assert stream.receive().change_count == 0
+    stream.replay()
+    assert stream.rows("select reason from replication.parked_table") == []
 
 
 def test_what_needs_a_database_says_so(target, tmp_path):

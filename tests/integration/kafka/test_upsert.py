@@ -106,7 +106,9 @@ def test_doctor_status_and_drop_know_topics(topics, stream_of):
         ("reachable", "ok"),
         ("topics", "ok"),
         ("retention", "ok"),
+        ("records", "failure"),
     ]
+    assert "it is not JSON" in area.findings[-1].message
     stream.receive()
     status = read_status(stream.config, [source]).sources[0]
     assert status.positions is not None

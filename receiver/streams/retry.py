@@ -1,0 +1,158 @@
+"""Parked records, read once more: which may still be received, and which a later one replaced.
+
+A record is received late only where nothing of its row was received after it: everything after it
+is read again, up to where the target is, and a later record of its key supersedes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+from pgrepl.decoding.records.values import BadValue, json_text
+from pgrepl.receiver.streams.changes import Gathered
+from pgrepl.receiver.streams.envelope import EnvelopeReader, RowId
+from pgrepl.receiver.streams.intake import Intake
+from pgrepl.receiver.streams.layouts import TableMissingError
+from pgrepl.receiver.streams.record import Place, Record
+
+__all__ = ["Candidates", "History", "Outcome", "Past", "Verdict"]
+
+#: Received now; a later one of its key was received; or it still cannot be, for a reason.
+Verdict = Literal["received", "superseded", "parked"]
+
+
+class History(Protocol):
+    """Reads again what was received."""
+
+    def read(self, place: Place, first: int) -> Iterable[Record]:
+        """Return what was received of the stream that a partition is in, from an offset of it on.
+
+        Records of other partitions come too where they may be about the same rows.
+        """
+
+    def has(self, place: Place, offset: int) -> bool:
+        """Whether records at an offset are kept still; not, whether there is one."""
+
+
+class Past(NamedTuple):
+    """What was received of a source, and what takes records of it."""
+
+    envelope: EnvelopeReader
+    intake: Intake
+    history: History
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a parked record."""
+
+    place: Place
+    offset: int
+    verdict: Verdict
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class _Candidate:
+    record: Record | None = None
+    row: RowId | None = None
+    #: Why it cannot be received, or what came after it.
+    outcome: Outcome | None = None
+
+
+@dataclass(slots=True)
+class Candidates:
+    """The parked records of one partition."""
+
+    envelope: EnvelopeReader
+    place: Place
+    offsets: Sequence[int]
+    _all: dict[int, _Candidate] = field(default_factory=dict)
+    _open: dict[str, list[int]] = field(default_factory=dict)
+
+    def judge(self, history: History) -> None:
+        """Read what is there, and find out which of them may be received."""
+        self._all = {offset: _Candidate() for offset in self.offsets}
+        kept = [offset for offset in self.offsets if history.has(self.place, offset)]
+        for offset in set(self.offsets) - set(kept):
+            self._settle(offset, "parked", _DELETED)
+        if kept:
+            for record in history.read(self.place, min(kept)):
+                own = self._all.get(record.offset) if record.place == self.place else None
+                if own is not None:
+                    self._take_candidate(record, own)
+                else:
+                    self._take_other(record)
+        for offset in kept:
+            if self._all[offset].record is None:
+                # Only a later one of its key makes compaction remove it.
+                self._settle(offset, "superseded", "it was removed by compaction")
+
+    def gather(self, gathered: Gathered) -> list[Outcome]:
+        """Gather what may be received, and return what became of each."""
+        for offset, own in self._all.items():
+            if own.outcome is not None or own.record is None:
+                continue
+            try:
+                self.envelope.take_again(own.record, gathered)
+                self._settle(offset, "received", "")
+            except BadValue as exc:
+                self._settle(offset, "parked", str(exc))
+            except TableMissingError as exc:
+                reason = f"the target has no table {'.'.join(exc.name)}"
+                self._settle(offset, "parked", reason)
+        return [own.outcome for own in self._all.values() if own.outcome is not None]
+
+    def _settle(self, offset: int, verdict: Verdict, reason: str) -> None:
+        self._all[offset].outcome = Outcome(self.place, offset, verdict, reason)
+
+    def _take_candidate(self, record: Record, own: _Candidate) -> None:
+        own.record = record
+        if record.problem is not None:
+            self._settle(record.offset, "parked", record.problem)
+            return
+        try:
+            own.row = self.envelope.row_of(record)
+        except BadValue as exc:
+            self._settle(record.offset, "parked", str(exc))
+            return
+        if own.row.key is None:
+            reason = "it has no key, so that nothing tells whether a later record is of its row"
+            self._settle(record.offset, "parked", reason)
+            return
+        self._open.setdefault(_text(own.row), []).append(record.offset)
+
+    def _take_other(self, record: Record) -> None:
+        """Find what a record supersedes that was received."""
+        with suppress(BadValue):
+            row = self.envelope.row_of(record)
+            where = f"partition {record.place[1]}, offset {record.offset}"
+            if record.place[0] != self.place[0]:
+                where = f"{record.place[0]}, offset {record.offset}"
+            if row.is_whole_table:
+                self._supersede_before(row, f"the whole table was set anew at {where}")
+            if row.key is not None:
+                for offset in self._open.pop(_text(row), ()):
+                    self._settle(offset, "superseded", f"a later record of its key is at {where}")
+
+    def _supersede_before(self, row: RowId, reason: str) -> None:
+        for text, offsets in list(self._open.items()):
+            for offset in list(offsets):
+                own = self._all[offset].row
+                if own is not None and own.table == row.table and own.lsn < row.lsn:
+                    offsets.remove(offset)
+                    self._settle(offset, "superseded", reason)
+            if not offsets:
+                del self._open[text]
+
+
+_DELETED = "it is deleted from its topic, so that nothing tells what came after it"
+
+
+def _text(row: RowId) -> str:
+    """Return a key as a text that is the same for the same key."""
+    key: Mapping[str, object] = row.key or {}
+    return json_text([list(row.table), dict(sorted(key.items()))])

@@ -1,0 +1,163 @@
+"""Transactions across topics and partitions: whole, in order, in bounded memory."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from pgrepl.decoding.debezium.placeholders import Placeholder
+from pgrepl.decoding.pgoutput.framing import unpack
+from pgrepl.decoding.records.serialized import JsonReader
+from pgrepl.receiver.streams.transactions import DebeziumTransactions
+from pgrepl.receiver.streams.waiting import Memory
+from tests.support.debezium_made import end, event
+from tests.support.stream_intake import Outlet, layouts_of, record
+
+ENDS = ("srv.transaction", 0)
+TABLES = {"orders": {"id": "integer", "n": "integer"}, "lines": {"id": "integer", "n": "integer"}}
+
+
+class Rig:
+    def __init__(self, memory=None, limit_bytes=1 << 30, partitions=2):
+        self.outlet = Outlet(limit_bytes)
+        self.envelope = DebeziumTransactions(
+            JsonReader(), layouts_of(TABLES), Placeholder(), ENDS[0], memory
+        )
+        self.places = [(f"srv.public.{t}", p) for t in TABLES for p in range(partitions)]
+        for place in (*self.places, ENDS):
+            self.envelope.restore(place, {}, 1 if place == ENDS else partitions)
+        self.offsets = dict.fromkeys((*self.places, ENDS), 0)
+
+    def take(self, place, key, value):
+        self.envelope.take(record(place, self.offsets[place], key, value), self.outlet.gathered)
+        self.offsets[place] += 1
+
+    def insert(self, partition, number, table="orders", **given):
+        after = {"id": number, "n": number}
+        place = (f"srv.public.{table}", partition)
+        self.take(place, {"id": number}, event("c", table=table, after=after, **given))
+
+    def end(self, xid, lsn, **counts):
+        self.take(ENDS, {"id": f"{xid}:{lsn}"}, end(xid, lsn, counts))
+
+    def numbers(self):
+        """The ids that were gathered since the last call, in order."""
+        return [int(message.split(b"t", 1)[1][4:].split(b"t", 1)[0]) for message in self._changes()]
+
+    def _changes(self):
+        return self.outlet.changes()
+
+
+def test_events_leave_together_in_the_order_of_the_transaction_and_only_when_all_are_there():
+    rig = Rig()
+    rig.insert(0, 2, last_commit=10, lsn=21, order=2)
+    rig.end(1, 30, orders=3)
+    rig.insert(1, 1, last_commit=10, lsn=20, order=1)
+    # Of the next transaction, in a partition that is further on.
+    rig.insert(1, 9, xid=2, last_commit=30, lsn=31, order=1)
+    assert rig.numbers() == []
+    assert [rig.envelope.first_waiting(place) for place in (*rig.places[:2], ENDS)] == [0, 0, 0]
+    rig.insert(0, 3, last_commit=10, lsn=22, order=3)
+    assert rig.numbers() == [1, 2, 3]
+    assert [rig.envelope.first_waiting(place) for place in (*rig.places[:2], ENDS)] == [
+        None,
+        1,
+        None,
+    ]
+    rig.end(2, 40, orders=1)
+    assert rig.numbers() == [9]
+    # All of it again.
+    rig.insert(1, 9, xid=2, last_commit=30, lsn=31, order=1)
+    rig.end(2, 40, orders=1)
+    assert rig.numbers() == []
+
+
+def test_tables_that_no_topic_of_ours_has_are_not_waited_for():
+    rig = Rig()
+    rig.insert(0, 1, last_commit=10, lsn=20, order=1)
+    rig.end(1, 30, orders=1, others=7)
+    assert rig.numbers() == [1]
+
+
+def test_events_of_a_transaction_whose_end_passed_or_is_missing_are_let_go(caplog):
+    rig = Rig()
+    rig.end(1, 30, other=1)
+    rig.insert(0, 1, last_commit=10, lsn=20, order=1)
+    # Found late: the end was there before its topic.
+    assert rig.numbers() == [1]
+    # The end of transaction 2 could not be read; that of 3 is there.
+    rig.insert(0, 2, xid=2, last_commit=30, lsn=35, order=1)
+    assert rig.numbers() == []
+    rig.insert(0, 3, xid=3, last_commit=40, lsn=45, order=1)
+    rig.end(3, 50, orders=1)
+    assert rig.numbers() == [2, 3]
+    assert "has no end in the transaction topic" in caplog.text
+
+
+def test_record_that_cannot_be_read_counts_and_is_parked_alone():
+    rig = Rig()
+    place = rig.places[0]
+    rig.insert(0, 1, last_commit=10, lsn=20, order=1)
+    rig.take(place, {"id": 2}, "no event")
+    rig.insert(0, 3, last_commit=10, lsn=22, order=3)
+    rig.end(1, 30, orders=3)
+    assert rig.numbers() == [1, 3]
+    assert [(own, offset) for own, offset, _ in rig.outlet.parked] == [(place, 1)]
+    assert rig.envelope.first_waiting(place) is None
+
+
+def test_row_of_an_incremental_snapshot_blocks_nothing():
+    rig = Rig()
+    rig.take(rig.places[0], {"id": 1}, event("r", after={"id": 1}, snapshot="incremental"))
+    rig.insert(0, 2, last_commit=10, lsn=20, order=1)
+    rig.end(1, 30, orders=1)
+    assert rig.numbers() == [2]
+    assert "incremental snapshot" in rig.outlet.parked[0][2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_waits_in_a_file_leaves_as_what_waits_in_memory(seed):
+    chance = random.Random(seed)
+    rig = Rig(Memory(limit_bytes=2000), limit_bytes=4000)
+    whole = Rig()
+    number, last_commit = 0, 10
+    for xid in range(1, 8):
+        count = chance.choice([1, 5, 300])
+        counts = {"orders": 0, "lines": 0}
+        arrivals: dict[Any, list[Any]] = {place: [] for place in rig.places}
+        for order in range(1, count + 1):
+            number += 1
+            place = chance.choice(rig.places)
+            table = place[0].rpartition(".")[2]
+            counts[table] += 1
+            given = {"xid": xid, "last_commit": last_commit, "lsn": last_commit + order}
+            arrivals[place].append((number, table, {**given, "order": order}))
+        last_commit += count + 5
+        # Partitions come one after another; the end comes anywhere.
+        steps: list[Any] = [("end", None), *arrivals.items()]
+        chance.shuffle(steps)
+        for own in (rig, whole):
+            for place, events in steps:
+                if events is None:
+                    own.end(xid, last_commit, **counts)
+                for event_number, table, given in events or ():
+                    own.insert(place[1], event_number, table, **given)
+    parts = rig.outlet.end()
+    expected = whole.outlet.end()
+    assert [part.part for part in parts] == list(range(len(parts)))
+    assert [part.is_last for part in parts] == [False] * (len(parts) - 1) + [True]
+    assert rig.outlet.most_bytes < 4500
+    assert changes_by_bucket(parts) == changes_by_bucket(expected)
+    assert rig.envelope._memory.byte_count == 0
+    assert all(rig.envelope.first_waiting(place) is None for place in (*rig.places, ENDS))
+
+
+def changes_by_bucket(parts):
+    found: dict[int, list[bytes]] = {}
+    for part in parts:
+        messages = [m for m in unpack(part.payload[0]) if m[:1] not in b"BR"]
+        assert len(messages) == part.change_count
+        found.setdefault(part.bucket, []).extend(messages)
+    return found
