@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import (
     Consumer,
@@ -91,9 +92,8 @@ class Cluster:
     def read_topics(self, extra: Sequence[str] = ()) -> Mapping[str, Topic]:
         """Return the topics of the configuration, and those named here, as they are now."""
         with told(self.name, "cannot look at the topics"):
-            admin = AdminClient(
-                {**self._settings, "error_cb": self._take_error}, logger=_CLIENT_LOG
-            )
+            settings: dict[str, Any] = {**self._settings, "error_cb": self._take_error}
+            admin = AdminClient(settings, logger=_CLIENT_LOG)
             listed = self._list_topics(admin)
             names = sorted(
                 name for name in listed if self._config.stream.matches(name) or name in extra

@@ -6,6 +6,7 @@ import base64
 import json
 import uuid
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -144,10 +145,12 @@ def test_placeholders_in_all_of_their_forms_and_nothing_else():
     data = text.encode()
     java = uuid.UUID("3c7b0a5e-0000-3000-8000-000000000000")
     own = Placeholder()
-    for value in (text, base64.b64encode(data).decode(), data, [text], list(data), {text: text}):
-        assert own.stands_for(value), value
-    for value in (None, "", 0, text[:-1], [text, text], {}, {text: None}, [], [str(java)], b""):
-        assert not own.stands_for(value), value
+    forms: list[Any] = [text, base64.b64encode(data).decode(), data]
+    forms += [[text], list(data), {text: text}]
+    others: list[Any] = [None, "", 0, text[:-1], b"", [], {}]
+    others += [[text, text], {text: None}, [str(java)]]
+    assert [own.stands_for(value) for value in forms] == [True] * len(forms)
+    assert [own.stands_for(value) for value in others] == [False] * len(others)
     assert Placeholder("?").stands_for("?")
     assert not Placeholder("?").stands_for(text)
     (recorded_one,) = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def find_schema(number):
 
 
 def test_every_recorded_key_and_value_of_avro_is_read_to_its_last_byte():
-    reader = AvroReader(find_schema)
+    reader: Any = AvroReader(find_schema)
     parts = [part for _, *own in recorded("avro") for part in own if part is not None]
     assert len(parts) == 28
     for part in parts:
@@ -36,12 +37,11 @@ def test_every_recorded_key_and_value_of_avro_is_read_to_its_last_byte():
 
 
 def test_recorded_values_of_avro_are_the_types_and_texts_of_the_source():
-    (value,) = (
-        datum
-        for topic, _, value in recorded("avro")
-        if topic.endswith(".types")
-        and (datum := AvroReader(find_schema).read(value)).value["after"]["id"] == 1
-    )
+    reader: Any = AvroReader(find_schema)
+    values = [
+        reader.read(value) for topic, _, value in recorded("avro") if topic.endswith(".types")
+    ]
+    (value,) = (own for own in values if own.value["after"]["id"] == 1)
     row = value.value["after"]
     found = {}
     for part in value.schema.part("after").parts:
