@@ -105,7 +105,7 @@ def test_every_check_of_doctor_is_documented_in_its_section():
         path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "doctor").glob("*.py")
     }
     checks = {
-        stem: set(re.findall(r'Finding(?:\.ok|\.skipped)?\(\s*"([a-z0-9-]+)"', code))
+        stem: set(re.findall(r'[Ff]inding(?:\.ok|\.skipped)?\(\s*"([a-z0-9-]+)"', code))
         for stem, code in sources.items()
     }
     version = {"version"}
@@ -113,7 +113,8 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     kinds = ("source", "plugin", "table", "capture", "future", "publication", "orphaned_slot")
     judged = {check for kind in kinds for check in checks[f"{kind}_checks"]}
     assert set(documented["source"]) == judged | unreachable
-    assert set(documented["stream"]) == checks["stream_checks"] | {"registry"}
+    of_stream = checks["stream_checks"] | checks["stream_samples"]
+    assert set(documented["stream"]) == of_stream | {"registry"}
     kinds_of_target = ("target", "owner", "code", "orphaned_source", "passed_over")
     of_target = {check for kind in kinds_of_target for check in checks[f"{kind}_checks"]}
     assert set(documented["target"]) == of_target | version | unreachable
