@@ -20,7 +20,7 @@ __all__ = ["run_kafka_demo"]
 
 _TABLES = ("customer", "purchase", "page_view")
 _DEBEZIUM_S = 180.0
-_STREAMS = "select from pg_replication_slots where slot_name = 'dbz_shop' and active"
+_STREAMS = "select 1 from pg_replication_slots where slot_name = 'dbz_shop' and active"
 _PASSWORD = "demo"  # noqa: S105  of a server that lives for a minute
 
 
