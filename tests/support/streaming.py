@@ -193,7 +193,7 @@ class RunningReceiver:
         assert self.process.poll() is None, self.text
         return self
 
-    def terminate(self, timeout_s: float = 10) -> int:
+    def terminate(self, timeout_s: float = 60) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout_s)
 

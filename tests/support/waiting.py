@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float = 30) -> T:
+def wait_until(condition: Callable[[], T], timeout_s: float = 60) -> T:
     """Return the first true value of the condition, or fail."""
     deadline = time.monotonic() + timeout_s
     pause_s = 0.02

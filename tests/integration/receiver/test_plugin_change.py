@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -95,9 +96,11 @@ def test_transaction_that_was_open_before_the_publications_is_received_by_the_ol
     assert ids(streaming) == [1, 2, 3]
 
 
-def test_slot_is_not_changed_under_a_receiver(streaming):
+def test_slot_is_not_changed_under_a_receiver(streaming, tmp_path):
     with streaming.start() as receiver:
         receiver.wait_streaming()
-        streaming.write_config(plugin="pgoutput")
-        assert streaming.receive("--change-plugin", code=75)
+        # In a file of its own: the receiver would follow its own one.
+        other = replace(streaming, config=tmp_path / "other.toml")
+        other.write_config(plugin="pgoutput")
+        assert other.receive("--change-plugin", code=75)
     assert slots(streaming) == [(streaming.slot, "wal2json")]

