@@ -100,7 +100,7 @@ def test_slot_is_not_changed_under_a_receiver(streaming, tmp_path):
     with streaming.start() as receiver:
         receiver.wait_streaming()
         # In a file of its own: the receiver would follow its own one.
-        other = replace(streaming, config=tmp_path / "other.toml")
+        other = replace(streaming, folder=tmp_path)
         other.write_config(plugin="pgoutput")
         assert other.receive("--change-plugin", code=75)
     assert slots(streaming) == [(streaming.slot, "wal2json")]
