@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
-from pgrepl.errors import TargetError
+from pgrepl.errors import SourceError, TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.receiver.files.folder import (
@@ -151,8 +151,14 @@ class FilesStream:
         """Read until told to stop, or once to the end of every file."""
         handing = Handing(writer, self._surroundings)
         self._intake.attach(handing.put_part)
-        with suppress(StoppedInside):
-            self._run(writer, handing)
+        try:
+            with suppress(StoppedInside):
+                self._run(writer, handing)
+        except OSError as exc:
+            raise SourceError(
+                f'source "{self._config.name}": cannot read {exc.filename}: {exc.strerror}',
+                hint="Files that are received must stay where they are, and may only grow.",
+            ) from exc
 
     def close(self) -> None:
         """Close what is open."""
