@@ -18,6 +18,7 @@ from pgrepl.cli import (
     demo,
     doctor,
     drop,
+    export,
     init,
     monitor,
     parked,
@@ -92,6 +93,11 @@ register(app, verify.verify, example="pgrepl verify shop public.orders")
 register(app, resync.resync, example="pgrepl resync shop public.orders")
 register(app, pause.pause, example="pgrepl pause shop public.orders --reason 'month-end report'")
 register(app, pause.resume, example="pgrepl resume shop")
+register(
+    app,
+    export.export,
+    example="pgrepl export shop --to /srv/changes --snapshot --envelope debezium",
+)
 register(app, drop.drop, example="pgrepl drop shop --yes")
 register(app, systemd.systemd, example="pgrepl systemd --output /etc/systemd/system")
 

@@ -13,6 +13,7 @@ from pgrepl.store.unselected import UNSELECTED
 if TYPE_CHECKING:
     from pgrepl.status import Positions, SourceStatus, Step
     from pgrepl.status.facts import SourceFacts, TargetFacts
+    from pgrepl.store.consumers import ConsumerOverview
     from pgrepl.store.overview import TableOverview
 
 __all__ = ["Line", "block", "print_bytes"]
@@ -128,6 +129,8 @@ def _target(target: TargetFacts) -> Iterator[Line]:
             f"{shard.applied_lsn!s:17} lags by {_count(lag, 'segment')}" if lag else "all applied"
         )
         yield Line(f"  shard {shard.shard}", text, "yellow" if lag else "")
+    for consumer in target.consumers:
+        yield _consumer(consumer)
     yield Line("  tables", _tables(target))
     for table in target.tables:
         if reason := _not_well(table):
@@ -136,6 +139,20 @@ def _target(target: TargetFacts) -> Iterator[Line]:
             yield Line("", f"{table.name}: {reason}", "red" if is_bad else "yellow")
     for failure in target.failures:
         yield Line("  last error", f"{failure.stage}, {failure.at:%Y-%m-%d %H:%M:%S}Z", "red")
+
+
+def _consumer(consumer: ConsumerOverview) -> Line:
+    label = f"  {consumer.kind}"
+    place = f"{consumer.name} to {consumer.destination}"
+    if consumer.lost_at is not None:
+        return Line(label, f"{place}: let go at {consumer.lost_at:%Y-%m-%d %H:%M:%S}Z", "red")
+    if consumer.state == "starting":
+        return Line(label, f"{place}: has not begun", "yellow")
+    if not consumer.segment_count:
+        return Line(label, f"{place}: all exported")
+    lag = f"lags by {_count(consumer.segment_count, 'segment')}"
+    moved = f"moved {consumer.moved_at:%Y-%m-%d %H:%M:%S}Z"
+    return Line(label, f"{consumer.lsn!s:17} {lag}, {place}, {moved}", "yellow")
 
 
 def _spool(target: TargetFacts) -> str:

@@ -13,6 +13,7 @@ from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.judge import SourceStatus
 from pgrepl.status.lag import Positions, Step
 from pgrepl.status.read import Status
+from pgrepl.store.consumers import ConsumerOverview
 from pgrepl.store.overview import TableOverview
 from pgrepl.store.pauses import Pause
 
@@ -95,7 +96,7 @@ def _nothing() -> dict[str, Any]:
     return dict.fromkeys(
         (
             *("is_replaying", "paused", "published", "rate", "spool", "shards", "tables"),
-            *("pending_ddl_count", "copies", "failures"),
+            *("pending_ddl_count", "copies", "failures", "consumers"),
         )
     )
 
@@ -140,6 +141,21 @@ def _target(target: TargetFacts) -> dict[str, Any]:
             for table in target.copies
         ],
         "failures": [asdict(failure) for failure in target.failures],
+        "consumers": [_consumer(consumer) for consumer in target.consumers],
+    }
+
+
+def _consumer(consumer: ConsumerOverview) -> dict[str, Any]:
+    return {
+        "name": consumer.name,
+        "kind": consumer.kind,
+        "destination": consumer.destination,
+        "state": consumer.state,
+        "lsn": consumer.lsn,
+        "segments_behind": consumer.segment_count,
+        "moved_at": consumer.moved_at,
+        "keep_seconds": consumer.keep.total_seconds(),
+        "lost_at": consumer.lost_at,
     }
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from pgrepl.catalog.unreadable import Unreadable
 from pgrepl.lsn import Lsn
+from pgrepl.store.consumers import ConsumerOverview
 from pgrepl.store.copy_work import TableProgress
 from pgrepl.store.counters import BatchCounter
 from pgrepl.store.overview import (
@@ -100,3 +101,5 @@ class TargetFacts:
     pause: Pause | None = None
     #: Records of topics or files that could not be read.
     parked_record_count: int = 0
+    #: Who reads the spool besides replay.
+    consumers: Sequence[ConsumerOverview] = ()

@@ -113,6 +113,7 @@ def judge(
             problems += _publication_problems(config, facts)
         problems += _target_problems(config, facts, target)
         problems += _table_problems(config, target)
+        problems += _consumer_problems(config, target)
         problems += map(_failure, target.failures)
         problems += _lag_problems(positions, max_lag)
     if wal_bytes_per_s is None and facts is not None:
@@ -215,6 +216,20 @@ def _slot_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem
     # The source was asked first, and hears of nothing that is not on the target's disk.
     if confirmed is not None and received is not None and confirmed > received:
         yield _broken("gap", f"{slot} was consumed up to {confirmed} by another client", row.name)
+
+
+def _consumer_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Problem]:
+    for consumer in target.consumers:
+        if consumer.lost_at is not None:
+            yield Problem(
+                SpoolError.exit_code,
+                "consumer-lost",
+                f'consumer "{consumer.name}" was let go: it had not moved for'
+                f" {print_duration(consumer.keep.total_seconds())}, and what follows {consumer.lsn}"
+                " is not in the spool any more",
+                f"Start it over: pgrepl export {config.name} … --restart --snapshot; or forget it"
+                " with --forget.",
+            )
 
 
 def _target_problems(

@@ -11,6 +11,7 @@ from pgrepl.postgres.advisory_locks import find_holder, receive_lock
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.status.facts import TargetFacts
+from pgrepl.store.consumers import read_consumers
 from pgrepl.store.copy_work import read_progress
 from pgrepl.store.counters import read_batch_counters
 from pgrepl.store.migrations import (
@@ -95,6 +96,7 @@ def _read(
     batches = read_batch_counters(connection, ids)
     pauses = read_pauses(connection)
     parked_records = count_parked_records(connection)
+    consumers = read_consumers(connection, ids)
     return {
         row.name: TargetFacts(
             clock_at=clock_at,
@@ -109,6 +111,7 @@ def _read(
             parked_record_count=parked_records.get(row.source_id, 0),
             is_receiving=find_holder(connection, receive_lock(row.name)) is not None,
             pause=pauses.get(row.source_id),
+            consumers=consumers.get(row.source_id, ()),
         )
         for row in rows
     }

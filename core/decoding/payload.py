@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from pgrepl.decoding.changes import TableChanges
+from pgrepl.decoding.row_change import RowChange
 from pgrepl.decoding.shape import Shape
 from pgrepl.store.copy_start import CopyStart
 
@@ -108,6 +109,16 @@ class PayloadDecoder(Protocol):
         ------
         UnicodeDecodeError
             when a value is not valid in the source's encoding; ``errors`` as in ``bytes.decode``.
+
+        """
+
+    def read_change(self, change: bytes) -> RowChange:
+        """Return a change as values.
+
+        Raises
+        ------
+        UnicodeDecodeError
+            when a value is not valid in the source's encoding.
 
         """
 

@@ -12,6 +12,7 @@ from pgrepl.postgres.connect import Connection
 
 __all__ = [
     "copy_lock",
+    "export_lock",
     "find_holder",
     "find_transactions",
     "parking_lock",
@@ -127,6 +128,11 @@ def resync_lock(source: str, table: tuple[str, str]) -> str:
 def receive_lock(source: str) -> str:
     """Return the name of the lock of a source's receiver."""
     return f'receive of source "{source}"'
+
+
+def export_lock(source: str, consumer: str) -> str:
+    """Return the name of the lock of whoever hands on a source's changes as one consumer."""
+    return f'export of source "{source}" as consumer "{consumer}"'
 
 
 def parking_lock(source_id: int) -> str:

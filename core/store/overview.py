@@ -38,7 +38,7 @@ T = TypeVar("T")
 #: What is read here stands in the migrations up to this one.
 NEEDED_VERSION = 19
 #: And in this one.
-NEEDED_STEP = "resync_progress"
+NEEDED_STEP = "consumers"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.bindings import publish
+from pgrepl.store.kept_spool import has_passed_segments, remove_passed
 
 __all__ = [
     "Fenced",
@@ -174,16 +175,11 @@ def finish(connection: Connection, source_id: int, to_seq: int, to_lsn: Position
 
 
 def remove_applied(connection: Connection, source_id: int) -> None:
-    """Remove the segments that all shards have passed, and publish how far that is."""
-    ((seq, lsn),) = connection.execute(
-        "select min(applied_seq), min(applied_lsn) from replication.shard_progress"
-        " where source_id = %s",
-        (source_id,),
-    ).fetchall()
-    connection.execute(
-        "delete from replication.raw_messages where source_id = %s and seq <= %s", (source_id, seq)
-    )
-    publish(connection, source_id, lsn)
+    """Remove the segments that nobody has to read any more, and publish what is applied."""
+    remove_passed(connection, source_id)
+    lsn = read_least_applied(connection, source_id)
+    if lsn is not None:
+        publish(connection, source_id, lsn)
 
 
 def follow_idle(connection: Connection, source_id: int) -> None:
@@ -197,18 +193,8 @@ def follow_idle(connection: Connection, source_id: int) -> None:
             (source_id,),
         ).fetchall()
         is_even = moved and len(moved) == moved[0][0]
-        if is_even or _has_applied(connection, source_id):
+        if is_even or has_passed_segments(connection, source_id):
             remove_applied(connection, source_id)
-
-
-def _has_applied(connection: Connection, source_id: int) -> bool:
-    """Whether the spool still has what every shard has passed: somebody died before the end."""
-    ((is_there,),) = connection.execute(
-        "select exists (select from replication.raw_messages where source_id = %s and seq <="
-        " (select min(applied_seq) from replication.shard_progress where source_id = %s))",
-        (source_id, source_id),
-    ).fetchall()
-    return bool(is_there)
 
 
 def has_passed(connection: Connection, source_id: int, position: Position) -> bool:

@@ -24,6 +24,7 @@ __all__ = [
     "BEGIN_BYTES",
     "DELETE",
     "INSERT",
+    "KEY",
     "NEW",
     "OID",
     "RELATION",
@@ -60,6 +61,7 @@ WHICH_AT = 5
 TUPLE_AT = 6
 #: Which one: the new row; all other are of the old row, its key or the whole of it.
 NEW: Final = ord("N")
+KEY: Final = ord("K")
 
 BEGIN_BYTES = 21
 _BEGIN = struct.Struct("!cQqI")

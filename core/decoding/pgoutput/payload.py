@@ -14,6 +14,8 @@ from pgrepl.decoding.pgoutput.by_table import TuplesByTable
 from pgrepl.decoding.pgoutput.framing import pack, unpack
 from pgrepl.decoding.pgoutput.grammar import (
     BEGIN,
+    DELETE,
+    KEY,
     OID,
     RELATION,
     TRUNCATE,
@@ -29,6 +31,7 @@ from pgrepl.decoding.pgoutput.grammar import (
     truncate_options,
 )
 from pgrepl.decoding.pgoutput.table_changes import TupleChanges
+from pgrepl.decoding.row_change import RowChange
 from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.encodings import python_codec
 
@@ -100,6 +103,25 @@ class PgoutputPayload:
         """Return the new row of a change."""
         change, relation = _cut(insert)
         return self._read_texts(self._relation(relation).columns, _new_row(change), errors)
+
+    def read_change(self, change: bytes) -> RowChange:
+        """Return a change as values; pgoutput keeps no position with them."""
+        own, message = _cut(change)
+        relation = self._relation(message)
+        action = own[:1]
+        if own[0] == TRUNCATE:
+            return RowChange(action, relation.name)
+        old_at = old_tuple_at(own)
+        old = None
+        if old_at is not None:
+            found = self._read_texts(relation.columns, read_tuple(own, old_at)[0], "strict")
+            # Beyond the identity there are only nulls.
+            names = relation.identity if own[old_at - 1] == KEY else relation.columns
+            old = {name: found[name] for name in names if name in found}
+        if own[0] == DELETE:
+            return RowChange(action, relation.name, old=old)
+        new = self._read_texts(relation.columns, _new_row(own), "strict")
+        return RowChange(action, relation.name, new, old)
 
     def show_row(self, change: bytes) -> Mapping[str, str | None]:
         """Return the identity of a change, or else its row; what is not text is escaped."""

@@ -115,7 +115,8 @@ def _interval(_: _Modifier, __: HandlingModes) -> Converter:
 
 
 def _bits(kind: _Modifier, _: HandlingModes) -> Converter:
-    length = int(kind.first) if kind.first else 1 if kind.name == "bit" else NO_LENGTH
+    # Of a varbit only the most that it can have is known, not its length.
+    length = int(kind.first or 1) if kind.name == "bit" else NO_LENGTH
     return lambda value: bits_text(value, length)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pgrepl.decoding.payload import Begin, LookUp, TableName
+from pgrepl.decoding.row_change import RowChange
 from pgrepl.decoding.shape import Shape
 from pgrepl.decoding.wal2json.by_table import LinesByTable, extract
 from pgrepl.decoding.wal2json.grammar import (
@@ -20,6 +21,7 @@ from pgrepl.decoding.wal2json.grammar import (
     read_value,
 )
 from pgrepl.decoding.wal2json.table_changes import LineChanges
+from pgrepl.lsn import Lsn
 from pgrepl.postgres.encodings import python_codec
 
 __all__ = ["Wal2JsonPayload"]
@@ -71,7 +73,25 @@ class Wal2JsonPayload:
 
     def read_row(self, insert: bytes, errors: str = "strict") -> Mapping[str, str | None]:
         """Return the new row of a change."""
-        names, values = read_entries(insert, insert.find(COLUMNS) + len(COLUMNS), self._codec)
+        return self._read_list(insert, insert.find(COLUMNS), COLUMNS, errors)
+
+    def read_change(self, change: bytes) -> RowChange:
+        """Return a change as values."""
+        action, name = action_of(change), self.names_of(change)
+        # Both lists stand where wal2json put them, and never inside of a text.
+        new_at, old_at = change.find(COLUMNS), change.find(IDENTITY)
+        return RowChange(
+            action,
+            name,
+            None if new_at < 0 else self._read_list(change, new_at, COLUMNS),
+            None if old_at < 0 else self._read_list(change, old_at, IDENTITY),
+            _read_lsn(change),
+        )
+
+    def _read_list(
+        self, line: bytes, at: int, mark: bytes, errors: str = "strict"
+    ) -> Mapping[str, str | None]:
+        names, values = read_entries(line, at + len(mark), self._codec)
         texts = [read_value(value, self._codec, errors) for value in values]
         return dict(zip(names, texts, strict=True))
 
@@ -80,9 +100,7 @@ class Wal2JsonPayload:
         mark = IDENTITY if IDENTITY in change else COLUMNS
         if mark not in change:
             return {}
-        names, values = read_entries(change, change.rfind(mark) + len(mark), self._codec)
-        texts = [read_value(value, self._codec, "backslashreplace") for value in values]
-        return dict(zip(names, texts, strict=True))
+        return self._read_list(change, change.rfind(mark), mark, "backslashreplace")
 
     def read_changes(
         self, name: TableName, shape: Shape | None, messages: Sequence[bytes]
@@ -99,3 +117,12 @@ class Wal2JsonPayload:
     def extract(self, payload: bytes, name: TableName) -> list[bytes]:
         """Return the changes of one table, with the begin lines of their transactions."""
         return list(extract(payload, name, self._codec))
+
+
+def _read_lsn(change: bytes) -> Lsn | None:
+    """Return the position in a line, which stands before the table; None: it has none."""
+    start = change.find(_LSN)
+    if start < 0 or start > change.find(SCHEMA):
+        return None
+    start += len(_LSN)
+    return Lsn.parse(change[start : change.index(b'"', start)].decode("ascii"))

@@ -19,6 +19,7 @@ STAGES = {
     "ddl_capture",
     "doctor",
     "drop",
+    "export",
     "housekeeping",
     "monitor",
     "progress",
@@ -36,6 +37,8 @@ ALLOWED: dict[str, set[str]] = {
     **{stage: set() for stage in STAGES},
     # It copies as the one does, and applies what waited, DDL among it, as the others do.
     "resync": {"basebackup", "ddl_capture", "replayer"},
+    # It reads captured DDL, and plans batches as the other does.
+    "export": {"ddl_capture", "replayer"},
     # It shows what status finds.
     "monitor": {"status"},
     "demo": {"throwaway"},
