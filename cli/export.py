@@ -59,6 +59,19 @@ def export(
         bool,
         typer.Option("--schemas", help="Put Kafka Connect's schema beside each key and value."),
     ] = False,
+    file_format: Annotated[
+        Literal["json", "parquet", "avro"],
+        typer.Option("--format", help="JSON; for files also Parquet, for topics also Avro."),
+    ] = "json",
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            metavar="URL",
+            envvar="PGREPL_REGISTRY",
+            help="Schema registry of --format avro; the environment may hold one with a password.",
+        ),
+    ] = None,
     every: Annotated[
         str, typer.Option("--every", metavar="DURATION", help="Write files at most so often.")
     ] = "60s",
@@ -113,6 +126,8 @@ def export(
             source,
             to,
             every=_duration("--every", every),
+            file_format=file_format,
+            registry=registry,
             partitions=partitions,
             settings=kafka_settings,
         ),
@@ -179,17 +194,31 @@ def _plan(
 
 
 def _destination(
-    source: str, text: str, *, every: timedelta, partitions: int, settings: Path | None
+    source: str,
+    text: str,
+    *,
+    every: timedelta,
+    file_format: Literal["json", "parquet", "avro"],
+    registry: str | None,
+    partitions: int,
+    settings: Path | None,
 ) -> FilesDestination | KafkaDestination:
     from pgrepl.export.destinations import FilesDestination, KafkaDestination
     from pgrepl.export.kafka_address import KafkaAddress
 
     try:
         if not text.startswith("kafka://"):
-            return FilesDestination.parse(text, every=every)
-        return KafkaDestination(
-            KafkaAddress.parse(text, prefix=source, partitions=partitions or -1, settings=settings)
+            if file_format == "avro":
+                raise UsageError("--format avro is for topics", hint="Files: json or parquet.")
+            return FilesDestination.parse(text, every=every, file_format=file_format)
+        if file_format == "parquet":
+            raise UsageError("--format parquet is for files", hint="Topics: json or avro.")
+        if (file_format == "avro") != (registry is not None):
+            raise UsageError("--format avro and --registry belong together")
+        address = KafkaAddress.parse(
+            text, prefix=source, partitions=partitions or -1, settings=settings
         )
+        return KafkaDestination(address, registry)
     except ValueError as exc:
         raise UsageError(f"--to: {exc}") from exc
 

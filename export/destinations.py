@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from pgrepl.config.naming import TableSelection
+from pgrepl.decoding.records.registry import Registry
 from pgrepl.errors import ConfigError
 from pgrepl.export.envelope import EnvelopeName, make_envelope
-from pgrepl.export.files import JsonLines
+from pgrepl.export.file_formats import (
+    FileFormat,
+    FormatName,
+    JsonLinesFormat,
+    ParquetFormat,
+)
+from pgrepl.export.files import FileSink
+from pgrepl.export.json_records import JsonWriter
 from pgrepl.export.kafka_address import KafkaAddress
 from pgrepl.export.plan import ExportPlan
+from pgrepl.export.record import RecordWriter
 from pgrepl.export.sink import Sink
 from pgrepl.store.consumers import Consumer, ConsumerKind
 
@@ -26,9 +36,12 @@ class FilesDestination:
 
     path: Path
     every: timedelta
+    format: FormatName = "json"
 
     @classmethod
-    def parse(cls, text: str, *, every: timedelta) -> FilesDestination:
+    def parse(
+        cls, text: str, *, every: timedelta, file_format: FormatName = "json"
+    ) -> FilesDestination:
         """Read the path of a folder.
 
         Raises
@@ -39,14 +52,16 @@ class FilesDestination:
         """
         if "://" in text:
             raise ValueError(f'"{text}" is neither kafka://… nor the path of a folder')
-        return cls(Path(text).absolute(), every)
+        return cls(Path(text).absolute(), every, file_format)
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaDestination:
-    """Topics of a cluster."""
+    """Topics of a cluster, in JSON, or in Avro with a registry."""
 
     address: KafkaAddress
+    #: Its address, which may hold name and password.
+    registry: str | None = field(default=None, repr=False)
 
 
 def make_plan(
@@ -70,19 +85,27 @@ def make_plan(
     """
     TableSelection.of(tables)
     kind: ConsumerKind
+    options: dict[str, Any] = {"schemas": has_schemas}
     if isinstance(destination, KafkaDestination):
         kind, place, pause_s = "kafka", str(destination.address), 0.0
         prefix = destination.address.prefix
+        options["format"] = "json" if destination.registry is None else "avro"
     else:
         kind, place, pause_s = "files", str(destination.path), destination.every.total_seconds()
         prefix = source
+        options["format"] = destination.format
     name = consumer or kind
 
     def make_sink(row: Consumer) -> Sink:
         if isinstance(destination, KafkaDestination):
-            return _kafka_sink(destination.address, source, row, has_schemas=has_schemas)
+            return _kafka_sink(destination, source, row, has_schemas=has_schemas)
         is_new = row.state == "starting" and row.prepared is None
-        return JsonLines(destination.path, name, has_schemas=has_schemas, is_new=is_new)
+        file_format: FileFormat = (
+            ParquetFormat()
+            if destination.format == "parquet"
+            else JsonLinesFormat(has_schemas=has_schemas)
+        )
+        return FileSink(destination.path, name, file_format, is_new=is_new)
 
     return ExportPlan(
         consumer=name,
@@ -90,21 +113,28 @@ def make_plan(
         destination=place,
         envelope=envelope,
         tables=tuple(tables),
-        options={"schemas": has_schemas},
+        options=options,
         keep=keep,
         has_snapshot=has_snapshot,
         pause_s=pause_s,
         make_sink=make_sink,
-        make_envelope=lambda db: make_envelope(envelope, prefix, db),
+        # Parquet has numbers and lists as Avro has them.
+        make_envelope=lambda db: make_envelope(
+            envelope, prefix, db, is_avro=options["format"] != "json"
+        ),
     )
 
 
 def _kafka_sink(
-    address: KafkaAddress, source: str, consumer: Consumer, *, has_schemas: bool
+    destination: KafkaDestination, source: str, consumer: Consumer, *, has_schemas: bool
 ) -> Sink:
     """Return what writes to Kafka; only who does needs the packages for it."""
     try:
         make = import_module("pgrepl.export.kafka").KafkaSink
+        writer: RecordWriter = JsonWriter(has_schemas=has_schemas)
+        if destination.registry is not None:
+            make_avro = import_module("pgrepl.export.avro_records").AvroWriter
+            writer = make_avro(Registry(destination.registry, source))
     except ModuleNotFoundError as exc:
         if (exc.name or "").startswith("pgrepl"):
             raise
@@ -112,5 +142,5 @@ def _kafka_sink(
             f"package {exc.name} is missing, which an export to Kafka needs",
             hint="Install pgrepl with it: pip install 'pgrepl[kafka]'",
         ) from exc
-    sink: Sink = make(address, source, consumer, has_schemas=has_schemas)
+    sink: Sink = make(destination.address, source, consumer, writer)
     return sink

@@ -1,4 +1,4 @@
-"""Files of JSON lines by table and day; each is there whole or not at all.
+"""Files by table and day; each is there whole or not at all.
 
 A batch is written into a folder of its own beside the tables and flushed to disk. Once the target
 has noted which files it has, each is moved to its place; a run that is killed meanwhile leaves the
@@ -8,24 +8,32 @@ rest of the moves to the next.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import quote
 
 from pgrepl.errors import ConfigError
-from pgrepl.export.json_records import JsonWriter
-from pgrepl.export.record import Record
+from pgrepl.export.file_formats import FileFormat, OpenFile
+from pgrepl.export.record import Record, Schemas
 from pgrepl.failpoint import reach
 
-__all__ = ["JsonLines", "place_of"]
+__all__ = ["FileSink", "place_of"]
 
-_SUFFIX = ".jsonl"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: So many files are open at a time; the others are opened again to add to them.
 _OPEN_FILES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Which file: of a folder, and of one structure where the format wants that."""
+
+    folder: str
+    schemas: Schemas | None
 
 
 def place_of(record: Record) -> str:
@@ -40,17 +48,17 @@ def _safe(name: str) -> str:
     return quote(name, safe=" ").replace(".", "%2E")
 
 
-class JsonLines:
+class FileSink:
     """A folder as the destination of an export."""
 
-    def __init__(self, root: Path, consumer: str, *, has_schemas: bool, is_new: bool) -> None:
+    def __init__(self, root: Path, consumer: str, file_format: FileFormat, *, is_new: bool) -> None:
         """Write into a folder, which is made; a new export wants it to be empty."""
         self._root = root
         self._aside = root / f".{_safe(consumer)}"
-        self._writer = JsonWriter(has_schemas=has_schemas)
-        self._open: dict[str, BinaryIO] = {}
-        #: Folders that the batch in hand has a file for, and what that is called meanwhile.
-        self._places: dict[str, str] = {}
+        self._format = file_format
+        self._open: dict[_Place, OpenFile] = {}
+        #: Which files the batch in hand has, and what each is called meanwhile.
+        self._places: dict[_Place, str] = {}
         self._moves: Mapping[str, str] = {}
         try:
             self._aside.mkdir(parents=True, exist_ok=True)
@@ -78,30 +86,24 @@ class JsonLines:
         return prepared is not None
 
     def write(self, record: Record) -> None:
-        """Add a line."""
+        """Add a record to its file."""
         if record.is_tombstone:
             return
-        key = self._writer.key(record)
-        value = self._writer.value(record)
-        line = b'{"key":%b,"value":%b' % (key or b"null", value or b"null")
-        if record.headers:
-            headers = (
-                b'"%b":%b' % (name.encode(), self._writer.header(record, own))
-                for name, own in record.headers.items()
-            )
-            line += b',"headers":{%b}' % b",".join(headers)
-        self._file(place_of(record)).write(line + b"}\n")
+        self._file(record).write(record)
 
     def prepare(self, batch: int) -> Mapping[str, Any]:
         """Flush the files of the batch to disk."""
         moves = {}
-        with ExitStack() as stack:
-            for file in self._open.values():
-                stack.callback(file.close)
-        self._open.clear()
+        while self._open:
+            self._open.popitem()[1].close()
+        numbers: Counter[str] = Counter()
         for place, aside in self._places.items():
             _flush(self._aside / aside)
-            moves[aside] = f"{place}/{batch:012d}{_SUFFIX}"
+            # Where a table has files of several structures, they follow one another.
+            number = numbers[place.folder]
+            numbers[place.folder] += 1
+            name = f"{batch:012d}{f'-{number}' if number else ''}{self._format.suffix}"
+            moves[aside] = f"{place.folder}/{name}"
         _flush(self._aside)
         self._moves = moves
         return {"files": moves}
@@ -133,13 +135,15 @@ class JsonLines:
         self._open.clear()
         self._places = {}
 
-    def _file(self, place: str) -> BinaryIO:
+    def _file(self, record: Record) -> OpenFile:
+        typed = record.schemas if self._format.is_typed else None
+        place = _Place(place_of(record), typed)
         file = self._open.get(place)
         if file is None:
-            if len(self._open) >= _OPEN_FILES:
+            if len(self._open) >= _OPEN_FILES and self._format.can_append:
                 self._open.pop(next(iter(self._open))).close()
             aside = self._places.setdefault(place, str(len(self._places)))
-            file = self._open[place] = (self._aside / aside).open("ab")
+            file = self._open[place] = self._format.open(self._aside / aside, record.schemas)
         return file
 
     def _remove_aside(self) -> None:

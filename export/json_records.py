@@ -55,11 +55,11 @@ class JsonWriter:
         self._has_schemas = has_schemas
         self._texts: dict[Schemas, tuple[str, str]] = {}
 
-    def key(self, record: Record) -> bytes | None:
+    def key(self, record: Record, topic: str = "") -> bytes | None:  # noqa: ARG002  as Avro's
         """Print the key of a record; None: it has none."""
         return self._print(record.schemas, record.key, 0)
 
-    def value(self, record: Record) -> bytes | None:
+    def value(self, record: Record, topic: str = "") -> bytes | None:  # noqa: ARG002  as Avro's
         """Print the value of a record; None: it has none."""
         return self._print(record.schemas, record.value, 1)
 

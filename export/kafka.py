@@ -19,10 +19,10 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from pgrepl.config.naming import shown_name
 from pgrepl.errors import AlreadyRunning, SpoolError, TargetError, TargetUnavailable
-from pgrepl.export.json_records import JsonWriter, to_json
+from pgrepl.export.json_records import to_json
 from pgrepl.export.kafka_address import KafkaAddress
 from pgrepl.export.kafka_progress import Progress, read_progress
-from pgrepl.export.record import Record
+from pgrepl.export.record import Record, RecordWriter
 from pgrepl.export.table_rows import CannotExportError
 from pgrepl.export.tables import TableName
 from pgrepl.failpoint import reach
@@ -42,12 +42,12 @@ class KafkaSink:
     """A cluster as the destination of an export."""
 
     def __init__(
-        self, address: KafkaAddress, source: str, consumer: Consumer, *, has_schemas: bool
+        self, address: KafkaAddress, source: str, consumer: Consumer, writer: RecordWriter
     ) -> None:
         """Connect to nothing yet."""
         self._address = address
         self._consumer = consumer
-        self._writer = JsonWriter(has_schemas=has_schemas)
+        self._writer = writer
         name = _safe(f"pgrepl-{source}-{consumer.name}")
         self._progress_topic = f"{_safe(address.prefix)}.{name}"
         self._topics: dict[TableName | None, str] = {}
@@ -94,13 +94,15 @@ class KafkaSink:
             if not self._is_open:
                 self._producer.begin_transaction()
                 self._is_open = True
-            key = self._writer.key(record)
+            key = self._writer.key(record, topic)
             headers = {
                 name: self._writer.header(record, own) for name, own in record.headers.items()
             }
             # What has no key keeps its order in one partition.
             where = {} if key is not None else {"partition": 0}
-            self._produce(topic, key, self._writer.value(record), list(headers.items()), **where)
+            self._produce(
+                topic, key, self._writer.value(record, topic), list(headers.items()), **where
+            )
 
     def prepare(self, batch: int) -> Mapping[str, Any]:
         """Have the brokers store the batch, and what tells that it was committed."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pgrepl.decoding.records.schema import Field
 from pgrepl.export.tables import TableName
 
-__all__ = ["Record", "Schemas"]
+__all__ = ["Record", "RecordWriter", "Schemas"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,3 +36,16 @@ class Record:
     headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     #: Whether it only tells a compacting topic what the record before it says already.
     is_tombstone: bool = False
+
+
+class RecordWriter(Protocol):
+    """Makes bytes of records for a topic."""
+
+    def key(self, record: Record, topic: str) -> bytes | None:
+        """Write the key of a record; None: it has none."""
+
+    def value(self, record: Record, topic: str) -> bytes | None:
+        """Write the value of a record; None: it has none."""
+
+    def header(self, record: Record, key: Mapping[str, Any]) -> bytes:
+        """Write another key of the same table."""

@@ -37,7 +37,7 @@ from pgrepl.store.migrations import migrate
 from pgrepl.store.receive_progress import last_written
 from pgrepl.store.shard_progress import Fenced
 from pgrepl.store.sources import SourceRow, find_source
-from pgrepl.store.spool_rows import Segment, read_parts, read_segments
+from pgrepl.store.spool_rows import read_parts, read_segments
 from pgrepl.terminal import command
 
 __all__ = ["ExportResult", "Exporter"]
@@ -247,7 +247,7 @@ class Exporter:
                 if not read_segments(connection, consumer.source_id, consumer.seq, 1):
                     raise missing_segment(consumer.seq + 1)
             return None
-        return _Work(batch, frozenset(own.seq for own in segments if _is_lone(own)))
+        return _Work(batch, frozenset(own.seq for own in segments if own.is_lone))
 
     def _write(
         self,
@@ -284,11 +284,6 @@ def _state(
     if tables is not None:
         state["tables"] = [table.dump() for table in tables]
     return state
-
-
-def _is_lone(segment: Segment) -> bool:
-    """Whether a segment is of one transaction: several parts of a bucket are of no other."""
-    return segment.kind == "serial" or segment.written_count > len(segment.buckets)
 
 
 def _check_keys(start: Start) -> None:

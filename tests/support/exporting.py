@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pgrepl import failpoint
 from pgrepl.export.destinations import FilesDestination, make_plan
@@ -29,11 +29,12 @@ class FileExport:
     has_snapshot: bool = False
     keep: timedelta = timedelta(days=7)
     batch_changes: int = 50_000
+    file_format: Literal["json", "parquet"] = "json"
 
     def plan(self) -> ExportPlan:
         return make_plan(
             "shop",
-            FilesDestination(self.folder, timedelta(0)),
+            FilesDestination(self.folder, timedelta(0), self.file_format),
             tables=self.tables,
             envelope=self.envelope,  # type: ignore[arg-type]
             consumer=None,

@@ -57,12 +57,33 @@ class Registry:
         answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
         return None if answer is None else json.loads(str(answer.get("schema")))
 
+    def register(self, subject: str, schema: str) -> int:
+        """Return the number of an Avro schema, which the subject has from then on.
+
+        Raises
+        ------
+        SourceError
+            when the registry refuses it, as it does with one that does not fit the ones before.
+
+        """
+        answer = self._ask(f"/subjects/{quote(subject, safe='')}/versions", {"schema": schema})
+        number = None if answer is None else answer.get("id")
+        if not isinstance(number, int):
+            raise self._unavailable("it gives no number to a schema")
+        return number
+
     def check(self) -> None:
         """Ask for anything at all: whether it answers."""
         self._get("/subjects")
 
     def _get(self, path: str) -> dict[str, object] | None:
-        request = Request(self._base + path, headers=self._headers)  # noqa: S310  checked in the file
+        return self._ask(path, None)
+
+    def _ask(self, path: str, body: dict[str, str] | None) -> dict[str, object] | None:
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(self._base + path, data, self._headers)  # noqa: S310  checked in the file
+        if data is not None:
+            request.add_header("Content-Type", _ACCEPT)
         try:
             with urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310  as above
                 found = json.load(response)
