@@ -22,7 +22,7 @@ from pgrepl.export.file_formats import (
 from pgrepl.export.files import FileSink
 from pgrepl.export.json_records import JsonWriter
 from pgrepl.export.kafka_address import KafkaAddress
-from pgrepl.export.plan import ExportPlan
+from pgrepl.export.plan import ExportPlan, MakeSink
 from pgrepl.export.record import RecordWriter
 from pgrepl.export.sink import Sink
 from pgrepl.store.consumers import Consumer, ConsumerKind
@@ -96,10 +96,11 @@ def make_plan(
         options["format"] = destination.format
     name = consumer or kind
 
-    def make_sink(row: Consumer) -> Sink:
+    def make_sink(consumer: Consumer, *, is_restart: bool) -> Sink:
         if isinstance(destination, KafkaDestination):
-            return _kafka_sink(destination, source, row, has_schemas=has_schemas)
-        is_new = row.state == "starting" and row.prepared is None
+            make = _kafka_sink(destination, source, has_schemas=has_schemas)
+            return make(consumer, is_restart=is_restart)
+        is_new = consumer.state == "starting" and consumer.prepared is None
         file_format: FileFormat = (
             ParquetFormat()
             if destination.format == "parquet"
@@ -125,10 +126,8 @@ def make_plan(
     )
 
 
-def _kafka_sink(
-    destination: KafkaDestination, source: str, consumer: Consumer, *, has_schemas: bool
-) -> Sink:
-    """Return what writes to Kafka; only who does needs the packages for it."""
+def _kafka_sink(destination: KafkaDestination, source: str, *, has_schemas: bool) -> MakeSink:
+    """Return what makes the sink for Kafka; only who writes there needs the packages for it."""
     try:
         make = import_module("pgrepl.export.kafka").KafkaSink
         writer: RecordWriter = JsonWriter(has_schemas=has_schemas)
@@ -142,5 +141,9 @@ def _kafka_sink(
             f"package {exc.name} is missing, which an export to Kafka needs",
             hint="Install pgrepl with it: pip install 'pgrepl[kafka]'",
         ) from exc
-    sink: Sink = make(destination.address, source, consumer, writer)
-    return sink
+
+    def make_sink(consumer: Consumer, *, is_restart: bool) -> Sink:
+        sink: Sink = make(destination.address, source, consumer, writer, is_restart=is_restart)
+        return sink
+
+    return make_sink

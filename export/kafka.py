@@ -42,9 +42,16 @@ class KafkaSink:
     """A cluster as the destination of an export."""
 
     def __init__(
-        self, address: KafkaAddress, source: str, consumer: Consumer, writer: RecordWriter
+        self,
+        address: KafkaAddress,
+        source: str,
+        consumer: Consumer,
+        writer: RecordWriter,
+        *,
+        is_restart: bool,
     ) -> None:
-        """Connect to nothing yet."""
+        """Connect to nothing yet; a restart may follow what an earlier consumer wrote."""
+        self._is_restart = is_restart
         self._address = address
         self._consumer = consumer
         self._writer = writer
@@ -80,12 +87,31 @@ class KafkaSink:
             self._producer.init_transactions(_TIMEOUT_S)
         with self._told("cannot read how far the export was"):
             found = read_progress(self._address, self._progress_topic)
-        committed = 0 if found is None or found.id != str(self._consumer.id) else found.batch
+        if found is not None and found.id != str(self._consumer.id):
+            self._replace(found)
+            found = None
+        committed = 0 if found is None else found.batch
         if prepared is not None and committed == batch + 1 == prepared["memory"]["batch"]:
             return True
         if committed != batch:
             raise self._lost(committed, batch)
         return False
+
+    def _replace(self, found: Progress) -> None:
+        """Note in the progress topic that another consumer writes from here on."""
+        if not self._is_restart:
+            raise SpoolError(
+                f"{self._address}: an earlier consumer wrote {found.batch} batches to these topics,"
+                " and the target does not know it any more",
+                hint="Was the source copied again? What it changed meanwhile is not in the topics:"
+                " start over with --restart --snapshot.",
+            )
+        with self._told("cannot write"):
+            self._producer.begin_transaction()
+            self._is_open = True
+            self.prepare(0)
+            self._producer.commit_transaction(_TIMEOUT_S)
+            self._is_open = False
 
     def write(self, record: Record) -> None:
         """Send a record as part of the transaction in hand."""

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from pgrepl.export.envelope import Envelope, EnvelopeName
 from pgrepl.export.sink import Sink
 from pgrepl.store.consumers import Consumer, ConsumerKind
 
-__all__ = ["ExportPlan", "ExportSettings"]
+__all__ = ["ExportPlan", "ExportSettings", "MakeSink"]
+
+
+class MakeSink(Protocol):
+    """Makes what writes to the destination."""
+
+    def __call__(self, consumer: Consumer, *, is_restart: bool) -> Sink:
+        """Return it; a restart may follow what an earlier consumer wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,7 @@ class ExportPlan:
     has_snapshot: bool
     #: Seconds between two batches, for destinations where each makes files.
     pause_s: float
-    make_sink: Callable[[Consumer], Sink]
+    make_sink: MakeSink
     make_envelope: Callable[[str], Envelope]
 
     @property

@@ -79,6 +79,7 @@ class Exporter:
         self._plan = plan
         self._settings = settings or ExportSettings()
         self._stopping = threading.Event()
+        self._is_restart = False
         self._result = ExportResult()
         self._selection = TableSelection.of(plan.tables or ("*.*",))
 
@@ -88,6 +89,7 @@ class Exporter:
 
     def run(self, *, once: bool, restart: bool = False) -> ExportResult:
         """Export; what passes by itself is tried again unless it runs once."""
+        self._is_restart = restart
         backoff = Backoff(self._settings.backoff_s, self._settings.backoff_limit_s)
         endpoint = self._config.target.endpoint
         while True:
@@ -98,7 +100,7 @@ class Exporter:
                     translated(endpoint, "cannot export"),
                 ):
                     migrate(connection, endpoint)
-                    self._run(connection, once=once, restart=restart)
+                    self._run(connection, once=once)
                     return self._result
             except PgreplError as exc:
                 is_passing = exc.retry is Retry.TIMED and not isinstance(exc, Fenced)
@@ -109,15 +111,16 @@ class Exporter:
                 pause_s = backoff.fail()
                 logger.warning("%s; trying again in %.1f s", exc.message, pause_s)
                 self._stopping.wait(pause_s)
-            restart = False
 
-    def _run(self, connection: Connection, *, once: bool, restart: bool) -> None:
+    def _run(self, connection: Connection, *, once: bool) -> None:
         row = self._find_source(connection)
         take_lock(connection, export_lock(self._source.name, self._plan.consumer))
         position = ConsumerPosition(connection, row, self._plan)
-        consumer = position.open(restart=restart)
-        with closing(self._plan.make_sink(consumer)) as sink:
+        consumer = position.open(restart=self._is_restart)
+        with closing(self._plan.make_sink(consumer, is_restart=self._is_restart)) as sink:
             consumer = position.recover(consumer, sink)
+            # Should it fail from here on, it goes on.
+            self._is_restart = False
             if consumer.state == "starting":
                 consumer = self._begin(position, row, consumer, sink)
             envelope = self._plan.make_envelope(row.dbname)
@@ -196,7 +199,7 @@ class Exporter:
     ) -> None:
         end = last_written(connection, consumer.source_id) if once else None
         touched = 0.0
-        with closing(Listener(self._config.target.endpoint)) as listener:
+        with closing(Listener(self._config.target.endpoint, "export")) as listener:
             while not self._stopping.is_set():
                 self._result.lsn = consumer.lsn
                 listener.clear()

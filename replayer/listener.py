@@ -22,10 +22,10 @@ _STOP_S = 0.2
 class Listener:
     """A session that listens and does nothing else, so that no notification passes unheard."""
 
-    def __init__(self, target: Endpoint) -> None:
+    def __init__(self, target: Endpoint, stage: str = "replay") -> None:
         """Begin to listen."""
         self._arrivals = Arrivals()
-        self._connection = connect(target, "replay")
+        self._connection = connect(target, stage)
         with translated(target, "cannot listen"):
             self._connection.execute(SQL("listen {}").format(Identifier(CHANNEL)))
 
