@@ -195,7 +195,7 @@ def test_consumer_that_does_not_move_is_let_go_and_told(live_of, tmp_path):
     assert live.target.value("select count(*) from replication.raw_messages") == 0
     with pytest.raises(SpoolError, match=r"let go .* not in the spool any more"):
         export.run()
-    status = read_status(live.config)
+    status = read_status(live.config, list(live.config.sources.values()))
     assert "consumer-lost" in {problem.kind for problem in status.sources[0].problems}
     # It starts over on request, and in an empty folder.
     (tmp_path / "out" / "other").touch()
