@@ -11,8 +11,8 @@ from tests.support.live import Live
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 
 
-def test_spool_is_read_and_followed(source, migrated_target, tmp_path):
-    live = Live(source, migrated_target, tmp_path, "wal2json").begin(
+def test_spool_is_read_and_followed(source, target, tmp_path):
+    live = Live(source, target, tmp_path, "wal2json").begin(
         "create table orders (id int primary key, note text)",
         "create table other (id int primary key)",
     )

@@ -13,11 +13,6 @@ from tests.support.live import Live
 
 
 @pytest.fixture
-def target(migrated_target: Database) -> Database:
-    return migrated_target
-
-
-@pytest.fixture
 def make_migrated(
     target_cluster: Cluster, make_database: Callable[..., Database], _migrated: str
 ) -> Callable[[], Database]:
