@@ -36,6 +36,8 @@ _POLL_S = 0.05
 #: The most that brokers allow unless told otherwise; a snapshot is one transaction.
 _TRANSACTION_MS = 900_000
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+#: librdkafka's word for the partition of the key.
+_ANY = -1
 
 
 class KafkaSink:
@@ -121,14 +123,13 @@ class KafkaSink:
                 self._producer.begin_transaction()
                 self._is_open = True
             key = self._writer.key(record, topic)
-            headers = {
+            headers: dict[str, str | bytes | None] = {
                 name: self._writer.header(record, own) for name, own in record.headers.items()
             }
             # What has no key keeps its order in one partition.
-            where = {} if key is not None else {"partition": 0}
-            self._produce(
-                topic, key, self._writer.value(record, topic), list(headers.items()), **where
-            )
+            place = _ANY if key is not None else 0
+            value = self._writer.value(record, topic)
+            self._produce(topic, key, value, list(headers.items()), place)
 
     def prepare(self, batch: int) -> Mapping[str, Any]:
         """Have the brokers store the batch, and what tells that it was committed."""
@@ -139,7 +140,7 @@ class KafkaSink:
                 b"progress",
                 to_json(progress.dump()).encode(),
                 [],
-                partition=0,
+                0,
             )
             if self._producer.flush(_TIMEOUT_S):
                 raise TargetUnavailable(f"{self._address}: the brokers did not take all records")
@@ -165,12 +166,12 @@ class KafkaSink:
         topic: str,
         key: bytes | None,
         value: bytes | None,
-        headers: list[tuple[str, bytes]],
-        **where: int,
+        headers: list[tuple[str, str | bytes | None]],
+        partition: int,
     ) -> None:
         while True:
             try:
-                self._producer.produce(topic, value, key, headers=headers, **where)
+                self._producer.produce(topic, value, key, partition, headers=headers)
             except BufferError:
                 self._producer.poll(1.0)
             else:

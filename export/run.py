@@ -31,6 +31,7 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.batches import Batch, Limits, missing_segment, plan_batch
 from pgrepl.replayer.listener import Listener
+from pgrepl.replayer.pacing import Pause
 from pgrepl.retry import Backoff
 from pgrepl.store.consumers import Consumer, touch
 from pgrepl.store.migrations import migrate
@@ -221,7 +222,7 @@ class Exporter:
                     touched = time.monotonic()
                 if once:
                     return
-                listener.wait(self._settings.touch_s, 0.0, self._stopping)
+                listener.wait(self._settings.touch_s, Pause(0, 0, 0), self._stopping)
 
     def _next(
         self,

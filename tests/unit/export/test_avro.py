@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,12 @@ from tests.support import registry as stub
 KINDS = ["integer", "smallint", "real", "bytea", "numeric", "text[]", "point", "date", "bit(3)"]
 TEXTS = ["1", "2", "NaN", "\\x00ff", "1.10", '{a,NULL,"b c"}', "(1.5,-2)", "infinity", "101"]
 MOMENT = Moment(738, 1000, 900, 1_700_000_000_000_000)
+
+
+def must(value: Any) -> Any:
+    """Return what must be there."""
+    assert value is not None
+    return value
 
 
 def envelope_of(own):
@@ -44,10 +51,10 @@ def test_event_comes_back_through_the_registry():
     with stub.Registry() as served:
         registry = Registry(served.address, "shop")
         writer, reader = AvroWriter(registry), AvroReader(registry.find_schema)
-        key = reader.read(writer.key(record, "srv-1.public.orders"))
+        key = reader.read(must(writer.key(record, "srv-1.public.orders")))
         assert key.value == {"c0": 1}
-        datum = reader.read(writer.value(record, "srv-1.public.orders"))
-        after = dict(read_event(datum.value).after)
+        datum = reader.read(must(writer.value(record, "srv-1.public.orders")))
+        after = dict(must(read_event(datum.value).after))
         assert math.isnan(after.pop("c2"))
         point = after.pop("c6")
         assert (point["x"], point["y"], point["srid"]) == (1.5, -2.0, None)
@@ -60,11 +67,11 @@ def test_event_comes_back_through_the_registry():
             "c7": "infinity",
             "c8": b"\x05",
         }
-        logical = {part.name: part.logical for part in datum.schema.part("after").parts}
+        logical = {part.name: part.logical for part in must(datum.schema).part("after").parts}
         assert logical["c7"] == "io.debezium.time.IsoDate"
-        gone = reader.read(writer.value(deleted, "srv-1.public.orders"))
+        gone = reader.read(must(writer.value(deleted, "srv-1.public.orders")))
         assert gone.value["before"]["c0"] == 1
-        told = reader.read(writer.value(end, "srv-1.transaction"))
+        told = reader.read(must(writer.value(end, "srv-1.transaction")))
         assert told.value["event_count"] == 2
         # Key, value and the end: each schema is registered once.
         assert len(served.schemas) == 3

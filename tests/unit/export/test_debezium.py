@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,12 @@ MOMENT = Moment(738, 1000, 900, 1_700_000_000_000_000)
 NAME = ORDERS.name
 
 
+def must(value: Any) -> Any:
+    """Return what must be there."""
+    assert value is not None
+    return value
+
+
 def debezium():
     envelope = DebeziumEnvelope("srv", "shop", lambda: 5_000)
     envelope.describe(ORDERS)
@@ -49,23 +56,24 @@ def insert(**row):
 def test_event_is_one_that_our_own_source_reads():
     envelope = debezium()
     (record,) = envelope.change(insert(id="1", made="7"), MOMENT)
-    event = read_event(json.loads(JsonWriter(has_schemas=False).value(record)))
+    event = read_event(json.loads(must(JsonWriter(has_schemas=False).value(record))))
     assert (event.op, event.lsn, event.xid, event.last_commit) == ("c", 1000, 738, 900)
     assert (event.order, event.has_lasting_order) == (1, True)
     assert event.after == {"id": 1, "note": None, "n": 1}
     assert event.commit_us == MOMENT.at_us
     list(envelope.change(RowChange(b"T", BAG.name), MOMENT))
     (end,) = envelope.end(MOMENT)
-    told = read_end(json.loads(JsonWriter(has_schemas=False).value(end)))
+    told = must(read_end(json.loads(must(JsonWriter(has_schemas=False).value(end)))))
     assert (told.xid, told.lsn, told.event_count) == (738, 1000, 2)
     assert told.counts == {NAME: 1, BAG.name: 1}
 
 
 def test_schemas_are_those_of_connect():
     (record,) = debezium().change(insert(id="1"), MOMENT)
-    datum = JsonReader().read(JsonWriter(has_schemas=True).value(record))
-    assert datum.schema.logical == "srv.public.orders.Envelope"
-    after = datum.schema.part("after")
+    datum = JsonReader().read(must(JsonWriter(has_schemas=True).value(record)))
+    schema = must(datum.schema)
+    assert schema.logical == "srv.public.orders.Envelope"
+    after = schema.part("after")
     assert [(part.name, part.type, part.is_optional) for part in after.parts] == [
         ("id", "int32", False),
         ("note", "string", True),

@@ -33,7 +33,7 @@ def shown(parts, lone=frozenset()):
         (
             transaction.begin.commit_lsn,
             [
-                (change.name[1], change.new["id"])
+                (change.name[1], (change.new or {})["id"])
                 for change in (decoder.read_change(m) for decoder, m in transaction.changes())
             ],
         )
