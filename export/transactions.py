@@ -25,8 +25,6 @@ _Run = tuple[PayloadDecoder, Sequence[bytes]]
 class SpooledTransaction:
     """A transaction; its changes can be read once."""
 
-    #: The segment that it is in.
-    seq: int
     begin: Begin
     runs: Iterable[_Run]
 
@@ -47,12 +45,12 @@ def read_transactions(
     """
     for seq, own in groupby(parts, attrgetter("seq")):
         if seq in lone:
-            yield _read_one(seq, own)
+            yield _read_one(own)
         else:
-            yield from _merge(seq, own)
+            yield from _merge(own)
 
 
-def _read_one(seq: int, parts: Iterator[SpooledPart]) -> SpooledTransaction:
+def _read_one(parts: Iterator[SpooledPart]) -> SpooledTransaction:
     first = next(parts)
     (begin, messages), *others = _by_transaction(first)
 
@@ -66,17 +64,17 @@ def _read_one(seq: int, parts: Iterator[SpooledPart]) -> SpooledTransaction:
 
     if others:
         raise unreadable("a segment of one transaction has another")
-    return SpooledTransaction(seq, begin, runs())
+    return SpooledTransaction(begin, runs())
 
 
-def _merge(seq: int, parts: Iterable[SpooledPart]) -> Iterator[SpooledTransaction]:
+def _merge(parts: Iterable[SpooledPart]) -> Iterator[SpooledTransaction]:
     found: dict[int, tuple[Begin, list[_Run]]] = {}
     for part in parts:
         for begin, messages in _by_transaction(part):
             _, runs = found.setdefault(begin.commit_lsn, (begin, []))
             runs.append((part.decoder, messages))
     for commit_lsn in sorted(found):
-        yield SpooledTransaction(seq, *found[commit_lsn])
+        yield SpooledTransaction(*found[commit_lsn])
 
 
 def _by_transaction(part: SpooledPart) -> list[tuple[Begin, list[bytes]]]:

@@ -26,14 +26,13 @@ __all__ = [
     "confirm",
     "find_consumer",
     "forget_prepared",
-    "pass_segment",
     "prepare",
     "read_consumers",
     "remove_consumer",
     "touch",
 ]
 
-ConsumerKind = Literal["kafka", "files", "spark"]
+ConsumerKind = Literal["kafka", "files"]
 ConsumerState = Literal["starting", "active", "lost"]
 
 
@@ -178,17 +177,6 @@ def touch(connection: Connection, consumer: Consumer) -> None:
         "update replication.consumer set moved_at = now()"
         " where source_id = %s and id = %s and state <> 'lost'",
         (consumer.source_id, consumer.id),
-    )
-
-
-def pass_segment(connection: Connection, source_id: int, name: str, seq: int) -> None:
-    """Move a consumer that reads segments and notes elsewhere how far it is; never back."""
-    connection.execute(
-        "update replication.consumer c set seq = greatest(c.seq, %(seq)s), moved_at = now(),"
-        " lsn = coalesce((select max(m.last_lsn) from replication.raw_messages m"
-        " where m.source_id = c.source_id and m.seq = %(seq)s), c.lsn)"
-        " where c.source_id = %(id)s and c.name = %(name)s and c.state <> 'lost'",
-        {"seq": seq, "id": source_id, "name": name},
     )
 
 

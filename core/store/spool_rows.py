@@ -25,7 +25,6 @@ __all__ = [
     "SpooledPart",
     "copy_into_spool",
     "count_rows",
-    "find_first",
     "measure_spool",
     "read_part",
     "read_part_keys",
@@ -168,14 +167,6 @@ def read_part(connection: Connection, source_id: int, key: PartKey) -> SpooledPa
     if part is None:
         raise SpoolError(f"row {key.seq}/{key.bucket}/{key.part} does not exist in the spool")
     return part
-
-
-def find_first(connection: Connection, source_id: int) -> int | None:
-    """Return the first segment that the spool has of a source; None: it has none."""
-    ((seq,),) = connection.execute(
-        "select min(seq) from replication.raw_messages where source_id = %s", (source_id,)
-    ).fetchall()
-    return None if seq is None else int(seq)
 
 
 def measure_spool(connection: Connection, source_id: int) -> int:

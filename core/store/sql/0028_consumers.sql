@@ -1,14 +1,14 @@
 -- Who reads the spool besides replay: each has a position of its own, and the spool is kept for it.
 --
 -- Run by pgrepl.store.migrations in one transaction with its row in replication.schema_version.
--- Written by pgrepl export and Spark's data source; replay lets go of one that reads no more.
+-- Written by pgrepl export; replay lets go of one that reads no more.
 
 create table replication.consumer (
     source_id   integer     not null references replication.source on delete cascade,
     name        text        not null,
     -- Tells it from an earlier one of the same name.
     id          uuid        not null default pg_catalog.gen_random_uuid(),
-    kind        text        not null check (kind in ('kafka', 'files', 'spark')),
+    kind        text        not null check (kind in ('kafka', 'files')),
     -- Where it writes, and how: what another run of it must agree with.
     destination text        not null,
     options     jsonb       not null,
