@@ -15,6 +15,9 @@ __all__ = ["JsonLines"]
 
 _READ_BYTES = 1 << 20
 
+#: Of a line; headers tell nothing that the files need.
+_FIELDS = frozenset({"key", "value", "headers"})
+
 
 class JsonLines:
     """Reads whole lines; one without its end is still being written."""
@@ -54,7 +57,7 @@ class JsonLines:
 
     def _parts(self, value: object) -> tuple[Datum | None, Datum | None]:
         """Return key and value of a line; each may have a schema beside it."""
-        if isinstance(value, Mapping) and "key" in value and value.keys() <= {"key", "value"}:
+        if isinstance(value, Mapping) and "key" in value and value.keys() <= _FIELDS:
             own = value["key"], value.get("value")
             key, rest = (None if part is None else self._json.interpret(part) for part in own)
             return key, rest
