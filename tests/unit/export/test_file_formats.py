@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pyarrow import parquet  # type: ignore[import-untyped]
+from pyarrow import parquet
 
 from pgrepl.decoding.row_change import RowChange
 from pgrepl.export.debezium import DebeziumEnvelope, Moment
