@@ -14,9 +14,9 @@ from pgrepl.store.consumers import (
     Consumer,
     activate,
     add_consumer,
-    confirm,
     find_consumer,
     forget_prepared,
+    move_to_prepared,
     prepare,
     remove_consumer,
 )
@@ -90,7 +90,7 @@ class ConsumerPosition:
     def recover(self, consumer: Consumer, sink: Sink) -> Consumer:
         """Settle what an earlier run had prepared."""
         if sink.recover(consumer.prepared, int(consumer.memory.get("batch", 0))):
-            confirm(self._connection, consumer)
+            move_to_prepared(self._connection, consumer)
         elif consumer.prepared is not None:
             forget_prepared(self._connection, consumer)
         else:
@@ -118,7 +118,7 @@ class ConsumerPosition:
         reach("export.before_commit")
         sink.commit()
         reach("export.after_commit")
-        confirm(self._connection, consumer)
+        move_to_prepared(self._connection, consumer)
 
 
 def _shown(options: Mapping[str, Any]) -> str:

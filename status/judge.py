@@ -221,14 +221,15 @@ def _slot_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem
 def _consumer_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Problem]:
     for consumer in target.consumers:
         if consumer.lost_at is not None:
+            own = ("--to", consumer.destination, "--consumer", consumer.name)
             yield Problem(
                 SpoolError.exit_code,
                 "consumer-lost",
                 f'consumer "{consumer.name}" was let go: it had not moved for'
                 f" {print_duration(consumer.keep.total_seconds())}, and what follows {consumer.lsn}"
                 " is not in the spool any more",
-                f"Start it over: pgrepl export {config.name} … --restart --snapshot; or forget it"
-                " with --forget.",
+                "Start it over with its options, --restart and --snapshot, or forget it:"
+                f" {command('export', config.name, *own, '--forget')}",
             )
 
 

@@ -23,9 +23,9 @@ __all__ = [
     "ConsumerState",
     "activate",
     "add_consumer",
-    "confirm",
     "find_consumer",
     "forget_prepared",
+    "move_to_prepared",
     "prepare",
     "read_consumers",
     "remove_consumer",
@@ -143,7 +143,7 @@ def forget_prepared(connection: Connection, consumer: Consumer) -> None:
     )
 
 
-def confirm(connection: Connection, consumer: Consumer) -> None:
+def move_to_prepared(connection: Connection, consumer: Consumer) -> None:
     """Move a consumer to what it had prepared: it is written.
 
     Raises
@@ -168,7 +168,7 @@ def activate(connection: Connection, consumer: Consumer, state: Mapping[str, Any
     """Begin at a position with nothing to write before it."""
     with connection.transaction():
         prepare(connection, consumer, state)
-        confirm(connection, consumer)
+        move_to_prepared(connection, consumer)
 
 
 def touch(connection: Connection, consumer: Consumer) -> None:
