@@ -228,8 +228,7 @@ def _consumer_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Pr
                 f'consumer "{consumer.name}" was let go: it had not moved for'
                 f" {print_duration(consumer.keep.total_seconds())}, and what follows {consumer.lsn}"
                 " is not in the spool any more",
-                "Start it over with its options, --restart and --snapshot, or forget it:"
-                f" {command('export', config.name, *own, '--forget')}",
+                f"Use --restart --snapshot, or: {command('export', config.name, *own, '--forget')}",
             )
 
 
