@@ -42,13 +42,11 @@ def receive_in_process(stream: Stream) -> int:
 
 @pytest.mark.timeout(3600)
 def test_debezium_killed_again_and_again(
-    source: Database, migrated_target: Database, broker: Broker, tmp_path
+    source: Database, target: Database, broker: Broker, tmp_path
 ):
     chance = random.Random(7)
     live = LiveDebezium(source, Topics(broker), tmp_path, seed=7)
-    stream = Stream(
-        migrated_target, tmp_path, kind="kafka", bootstrap=broker.bootstrap, **live.settings()
-    )
+    stream = Stream(target, tmp_path, kind="kafka", bootstrap=broker.bootstrap, **live.settings())
     for _ in range(10):
         live.run(die_after=chance.randrange(5, 120), transactions=40)
         stream.bring()
@@ -60,13 +58,13 @@ def test_debezium_killed_again_and_again(
 
 @pytest.mark.timeout(1200)
 def test_ten_thousand_corrupt_records_harm_only_themselves(
-    migrated_target: Database, topics: Topics, tmp_path
+    target: Database, topics: Topics, tmp_path
 ):
     topic = topics.make("public.people")
     topics.send(topic, [(b"{}", b"not JSON")] * 10_000)
     topics.send(topic, [({"id": 1}, {"id": 1, "name": "ann"})])
     stream = Stream(
-        migrated_target, tmp_path, kind="kafka", bootstrap=topics.broker.bootstrap, topics=[topic]
+        target, tmp_path, kind="kafka", bootstrap=topics.broker.bootstrap, topics=[topic]
     )
     other = topics.make("public.others")
     schema = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field": "id"}]}
@@ -81,7 +79,7 @@ def test_ten_thousand_corrupt_records_harm_only_themselves(
     folder = tmp_path / "second"
     folder.mkdir()
     second = Stream(
-        migrated_target,
+        target,
         folder,
         name="second",
         kind="kafka",
@@ -94,10 +92,10 @@ def test_ten_thousand_corrupt_records_harm_only_themselves(
 
 
 @pytest.mark.timeout(1800)
-def test_million_records_in_flat_memory(migrated_target: Database, topics: Topics, tmp_path):
+def test_million_records_in_flat_memory(target: Database, topics: Topics, tmp_path):
     topic = topics.make("public.people", partitions=4)
     stream = Stream(
-        migrated_target, tmp_path, kind="kafka", bootstrap=topics.broker.bootstrap, topics=[topic]
+        target, tmp_path, kind="kafka", bootstrap=topics.broker.bootstrap, topics=[topic]
     )
     key = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field": "id"}]}
     row = {**key, "fields": [*key["fields"], {"type": "string", "optional": True, "field": "name"}]}
@@ -127,10 +125,10 @@ def test_million_records_in_flat_memory(migrated_target: Database, topics: Topic
 
 
 @pytest.mark.timeout(1800)
-def test_huge_transaction_in_bounded_memory(migrated_target: Database, topics: Topics, tmp_path):
+def test_huge_transaction_in_bounded_memory(target: Database, topics: Topics, tmp_path):
     topic, ends = topics.make("public.people", partitions=2), topics.make("transaction")
     stream = Stream(
-        migrated_target,
+        target,
         tmp_path,
         kind="kafka",
         bootstrap=topics.broker.bootstrap,
@@ -163,10 +161,10 @@ def test_huge_transaction_in_bounded_memory(migrated_target: Database, topics: T
     send(1, 1000)
     with pytest.raises(Exception, match="no table"):
         stream.receive()
-    migrated_target.execute("create table feed_public.people (id int primary key, pad text)")
+    target.execute("create table feed_public.people (id int primary key, pad text)")
     few = receive_in_process(stream)
     stream.replay()
-    migrated_target.execute(
+    target.execute(
         "insert into feed_public.people select g, '' from generate_series(1001, 300000) g"
     )
     # Half a gigabyte of events.

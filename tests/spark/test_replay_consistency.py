@@ -81,13 +81,13 @@ def test_position_is_published_with_what_it_stands_for(bank, consistency):
 
 
 def test_transactions_of_topics_are_seen_whole_across_topics_and_partitions(
-    broker, migrated_target, tmp_path
+    broker, target, tmp_path
 ):
     topics = Topics(broker)
     topic_of = {name: topics.make(f"public.{name}", partitions=3) for name in ("left", "right")}
     ends = topics.make("transaction")
     stream = Stream(
-        migrated_target,
+        target,
         tmp_path,
         kind="kafka",
         bootstrap=broker.bootstrap,
@@ -102,7 +102,7 @@ def test_transactions_of_topics_are_seen_whole_across_topics_and_partitions(
     with pytest.raises(TargetError, match="no table"):
         stream.receive()
     for name in topic_of:
-        migrated_target.execute(f"create table feed_public.{name} (id int primary key, n int)")
+        target.execute(f"create table feed_public.{name} (id int primary key, n int)")
     quick = replace(QUICK, batch_segments=1)
     stream.receive()
     stream.replay(quick)
@@ -113,13 +113,13 @@ def test_transactions_of_topics_are_seen_whole_across_topics_and_partitions(
     transfer(topics, topic_of, None, dict.fromkeys(accounts, 1), xid=8)
     stream.receive()
     total = "select sum(n) from (table feed_public.left union all table feed_public.right) t"
-    with polling(migrated_target, total) as seen:
+    with polling(target, total) as seen:
         result = stream.replay(quick)
     assert (result.error, result.batch_count) == (None, 6)
     assert len(seen) > 6
     assert set(seen) == {0}
     each = "select distinct n from feed_public.{}"
-    assert [migrated_target.rows(each.format(name)) for name in topic_of] == [[(70,)], [(-70,)]]
+    assert [target.rows(each.format(name)) for name in topic_of] == [[(70,)], [(-70,)]]
 
 
 def transfer(topics, topic_of, ends, amounts, *, xid):
