@@ -22,6 +22,7 @@ from pgrepl.config.naming import NameClashError, assign_target_schemas
 from pgrepl.errors import ConfigError, SourceError, TargetError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.source_code.locale import read_locale
 from pgrepl.syntax.remap import ConfinedMap, RemapError, SchemaMap, remap
 
 __all__ = [
@@ -179,8 +180,10 @@ def plan_schema(
         if source.trust_code:
             reduced = Reduced(dump, objects)
         else:
+            with translated(source.endpoint, "cannot read the locale"):
+                locale = read_locale(connection)
             with translated(target.endpoint, "cannot try out the schema"):
-                refused = judge_dump(target.connection, dump, objects, members)
+                refused = judge_dump(target.connection, dump, objects, members, locale)
             reduced = without_code(dump, objects, refused)
         rest = without_known(reduced.dump, known or Known())
         plan = sift(

@@ -137,6 +137,8 @@ class DdlStopped(DdlError):
 
     #: Tables of the source that it concerns, by schema and name, before and after it.
     tables: frozenset[tuple[str, str]] = frozenset()
+    #: Whether it waits for a copy of them, and goes on by itself.
+    is_copied: bool = False
 
 
 class VerifyDifference(PgreplError):

@@ -59,7 +59,7 @@ def install_script(reader: str | None) -> Sequence[Sequence[Statement]]:
         SQL(_definition_function("plain_table_definition", _PLAIN)),
         SQL(
             "create or replace function pgrepl.locale() returns text language sql stable"
-            " as $function$\n" + query("locale") + "$function$"
+            " as $function$\n" + load_query("pgrepl.source_code", "locale") + "$function$"
         ),
         *(grants(reader) if reader is not None else ()),
         SQL(query("install")),

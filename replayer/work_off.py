@@ -6,7 +6,8 @@ Tables that DDL waits for together are worked off together, in one transaction.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.config.model import Config, OnConflict
@@ -16,6 +17,7 @@ from pgrepl.decoding.formats import payload_decoder
 from pgrepl.errors import DdlError, DdlStopped, TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
+from pgrepl.postgres.advisory_locks import resync_lock, try_transaction_lock
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.chunked.apply import apply_spooled, restart_copy
@@ -26,6 +28,7 @@ from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed
 from pgrepl.replayer.target_table import Table, TableName, Tables
+from pgrepl.store.interrupted import release_interrupted
 from pgrepl.store.parked import (
     ParkedTable,
     add_history,
@@ -33,6 +36,7 @@ from pgrepl.store.parked import (
     follow_parking,
     lock_parked,
     read_interrupted,
+    read_parkings,
     unpark,
 )
 from pgrepl.store.parked_ddl import (
@@ -111,10 +115,13 @@ def settle_decided(
                 connection.transaction(),
             ):
                 follow_parking(connection, source.source_id)
+                work.release()
                 work.run(config.replay.on_conflict, settings, ddl)
         except TableFailed as failed:
             work.note_failure(failed)
             logger.warning("still parked: %s", failed.reason, extra={"source": source.name})
+        except _StillCopied as exc:
+            logger.debug(exc.message, extra={"source": source.name})
         except TargetUnavailable as exc:
             # It is tried again at the next look.
             logger.warning(exc.message, extra={"source": source.name, "hint": exc.hint})
@@ -122,6 +129,18 @@ def settle_decided(
             work.record_stop(ddl, stopped)
             logger.warning(stopped.message, extra={"source": source.name, "hint": stopped.hint})
     return bool(decided)
+
+
+class _StillCopied(TargetUnavailable):
+    """What waits is for a table that is being copied, and is applied with the end of that."""
+
+    def __init__(self, tables: Collection[TableName]) -> None:
+        names = ", ".join(shown_name(*name) for name in sorted(tables))
+        super().__init__(
+            f"what waits is for a table that is being copied: {names}",
+            hint="It goes on by itself when that is done. If no resync runs any more, run"
+            " pgrepl resync.",
+        )
 
 
 class _GroupWork:
@@ -136,13 +155,32 @@ class _GroupWork:
         self._source = row
         self._captured: CapturedDdl | None = None
 
+    def release(self) -> None:
+        """Go on without copies that were broken off: they may wait for what waits for them."""
+        self._lock()
+        parkings = read_parkings(self._connection, self._source.source_id)
+        for name in self._group.tables:
+            # A resync that has copied the table applies what waits itself.
+            if parkings.get(name) and not try_transaction_lock(
+                self._connection, resync_lock(self._source.name, name)
+            ):
+                raise _StillCopied([name])
+        released = release_interrupted(self._connection, self._source, self._copied())
+        left = [name for name in self._group.tables if name not in released]
+        self._group = replace(self._group, tables=left)
+
+    def _copied(self) -> set[TableName]:
+        """Return the tables that a resync has in hand, or had."""
+        interrupted = read_interrupted(self._connection, self._source.source_id)
+        return set(self._group.tables) & interrupted.keys()
+
     def run(self, on_conflict: OnConflict, settings: ReplaySettings, ddl: Applier) -> int:
         """Apply all that waits inside the caller's transaction, and let the tables go on."""
         connection, source_id = self._connection, self._source.source_id
         self._lock()
-        if not set(self._group.tables).isdisjoint(read_interrupted(connection, source_id)):
+        if copied := self._copied():
             # What waits may be in its copy or not, which the copy's end tells.
-            raise TableFailed("the table is not copied")
+            raise _StillCopied(copied)
         applied = 0
 
         def apply(own: Table, lines: Lines) -> None:

@@ -64,10 +64,12 @@ def judge_dump(
     dump: Dump,
     objects: SourceObjects,
     members: Mapping[tuple[str, str], str],
+    locale: str,
 ) -> dict[Key, str]:
     """Return what of the dump may not be made on the target, each with the reason.
 
-    ``members`` says where on the target the members of extensions are.
+    ``members`` says where on the target the members of extensions are, ``locale`` what strings of
+    the source go by.
     """
     candidates = list(_candidates(dump, objects))
     if not candidates:
@@ -76,7 +78,7 @@ def judge_dump(
         schema: f"pgrepl_rehearsal_{number:05}"
         for number, schema in enumerate(sorted(objects.schemas), 1)
     }
-    rehearsal = _Rehearsal(target, objects, ConfinedMap(schemas, members), dump.texts)
+    rehearsal = _Rehearsal(target, objects, ConfinedMap(schemas, members), dump.texts, locale)
     with target.transaction(force_rollback=True):
         rehearsal.run(dump, candidates)
     logger.debug("expressions judged: %d, refused: %d", len(candidates), len(rehearsal.refused))
@@ -113,6 +115,7 @@ class _Rehearsal:
     objects: SourceObjects
     names: ConfinedMap
     texts: StatementTexts
+    locale: str
     refused: dict[Key, str] = field(default_factory=dict)
 
     def run(self, dump: Dump, candidates: Sequence[Element]) -> None:
@@ -120,7 +123,7 @@ class _Rehearsal:
         for schema in self.names.schemas.values():
             self.target.execute(SQL("create schema {}").format(Identifier(schema)))
         self._make(dump, candidates)
-        judge = CodeJudge(self.target, list(self.names.schemas.values()))
+        judge = CodeJudge(self.target, list(self.names.schemas.values()), self.locale)
         for element in candidates:
             if element.kind in _VIEWS:
                 self._judge_view(judge, element)

@@ -21,6 +21,7 @@ from psycopg.rows import class_row
 
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
+from pgrepl.source_code.locale import read_dependence, read_locale, reason_of_locale
 from pgrepl.source_code.policy import (
     ALLOWED,
     Called,
@@ -102,10 +103,19 @@ def read_domain(connection: Connection, schema: str, domain: str) -> Place | Non
 class CodeJudge:
     """Judges what a source wants on the target."""
 
-    def __init__(self, connection: Connection, own_schemas: Collection[str]) -> None:
-        """Take a session of the target, and the schemas there that hold the source's own."""
+    def __init__(
+        self,
+        connection: Connection,
+        own_schemas: Collection[str],
+        source_locale: str | None = None,
+    ) -> None:
+        """Take a session of the target, and the schemas there that hold the source's own.
+
+        With its locale it is asked whether values are the same on both sides.
+        """
         self._connection = connection
         self._own_schemas = list(own_schemas)
+        self._source_locale = source_locale
 
     @contextmanager
     def at(self, place: Place) -> Iterator[Probe]:
@@ -165,6 +175,23 @@ class CodeJudge:
                 return Verdict("PostgreSQL does not take it for immutable")
             return Verdict(f"PostgreSQL refuses it on the target: {exc.diag.message_primary}")
 
+    def compare_values(self, sql: str, name: str) -> Verdict:
+        """Judge a statement that makes a generated column by what its values depend on."""
+        here = read_locale(self._connection)
+        if self._source_locale in (None, here):
+            return ALLOWED
+        with self._connection.transaction(force_rollback=True):
+            self._connection.execute(sql.encode())
+            ((tree,),) = self._connection.execute(
+                "select d.adbin::text from pg_catalog.pg_attrdef d"
+                " join pg_catalog.pg_class c on c.oid = d.adrelid"
+                " where c.relnamespace = pg_catalog.pg_my_temp_schema() and c.relname = %s",
+                (name,),
+            ).fetchall()
+            dependence = read_dependence(self._connection, tree)
+        reason = reason_of_locale(dependence, self._source_locale, here)
+        return ALLOWED if reason is None else Verdict(f"it is computed by {reason}")
+
     def _look(self, name: str, *, is_harmless_enough: bool) -> Verdict:
         with self._connection.cursor(row_factory=class_row(Called)) as cursor:
             ((oid,),) = self._connection.execute(
@@ -215,7 +242,10 @@ class Probe:
             if node.constraint.HasField("raw_expr")
         )
         generated.raw_expr.CopyFrom(expression)
-        return self._try(statement, expression)
+        verdict = self._try(statement, expression)
+        if not verdict.is_allowed:
+            return verdict
+        return self.judge.compare_values(to_sql(statement), self.place.name)
 
     def default(self, expression: Tree, column: str) -> Verdict:
         """Judge the default of a column of the place."""

@@ -233,15 +233,18 @@ def read_parkings(connection: Connection, source_id: int) -> Mapping[_Name, bool
     return {(schema, name): is_resync for schema, name, is_resync in rows}
 
 
-def read_interrupted(connection: Connection, source_id: int) -> Sequence[_Name]:
-    """Return the tables that a resync has in hand, or had when it was broken off."""
+def read_interrupted(connection: Connection, source_id: int) -> Mapping[_Name, int | None]:
+    """Return the tables that a resync has in hand, or had when it was broken off.
+
+    Each with the number of the DDL that waits with it, if any does.
+    """
     rows = connection.execute(
-        "select schema_name::text, table_name::text from replication.parked_table"
+        "select schema_name::text, table_name::text, group_id from replication.parked_table"
         " join replication.source_table using (source_id, schema_name, table_name)"
         " where source_id = %s and state = 'copying'",
         (source_id,),
     )
-    return [(schema, name) for schema, name in rows]
+    return {(schema, name): group_id for schema, name, group_id in rows}
 
 
 def add_message(

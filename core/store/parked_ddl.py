@@ -16,6 +16,7 @@ __all__ = [
     "ParkedGroup",
     "WaitingDdl",
     "count_waiting",
+    "decide_to_retry",
     "end_parking",
     "find_decided",
     "find_group",
@@ -104,6 +105,15 @@ def keep_ddl(connection: Connection, source_id: int, statement: WaitingDdl) -> N
             *(statement.format, statement.encoding, statement.payload),
             *(source_id, statement.log_id),
         ),
+    )
+
+
+def decide_to_retry(connection: Connection, source_id: int, log_id: int) -> None:
+    """Have a statement tried again, and whoever waits with it, without asking a person."""
+    connection.execute(
+        "update replication.ddl_pending set decision = 'retry', decided_by = 'pgrepl',"
+        " decided_at = clock_timestamp() where source_id = %s and log_id = %s",
+        (source_id, log_id),
     )
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "remove_foreign_keys",
     "rewrite_drop",
     "set_bounds",
+    "split_sequence",
 ]
 
 _AT = pg_query_pb2.AlterTableType
@@ -84,6 +85,23 @@ def keep_elements(tree: Tree, names: Collection[str]) -> None:
                 not node.HasField("create_stmt") or node.create_stmt.relation.relname in names
             ),
         )
+
+
+def split_sequence(tree: Tree) -> list[Tree]:
+    """Return the CREATE of a sequence, and what ties it to a column, one after the other.
+
+    In between it gets the owner of the table, which it must have.
+    """
+    kind, statement = statement_of(tree)
+    options = statement.options if kind == "CreateSeqStmt" else ()
+    owned = [node for node in options if node.def_elem.defname == "owned_by"]
+    if not owned:
+        return [tree]
+    alter = type(tree)()
+    alter.alter_seq_stmt.sequence.CopyFrom(statement.sequence)
+    alter.alter_seq_stmt.options.extend(owned)
+    _filter(statement.options, lambda node: node.def_elem.defname != "owned_by")
+    return [tree, alter]
 
 
 def has_cascade(tree: Tree) -> bool:

@@ -13,7 +13,7 @@ from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.command import Application
 from pgrepl.ddl_capture.apply.compare import DifferentError
 from pgrepl.ddl_capture.apply.create_as import FILLED, find_filled
-from pgrepl.ddl_capture.apply.parking import ParkedError
+from pgrepl.ddl_capture.apply.parking import ParkedError, check_parked
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite, decode_event
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError
@@ -158,6 +158,11 @@ class Applier:
             stopped = self._stopped(application, captured, event, str(exc))
             if isinstance(exc, ParkedError):
                 stopped.tables |= exc.tables
+                stopped.is_copied = exc.is_copied
+            if stopped.is_copied:
+                stopped.hint = "It goes on by itself when the table is copied."
+            if stopped.is_copied and self._config.ddl.on_error == "stop":
+                raise TargetUnavailable(stopped.message, hint=stopped.hint) from exc
             raise stopped from exc
         except psycopg.Error as exc:
             error = translate(exc, self._config.target.endpoint, f"cannot apply {event.tag}")
@@ -204,24 +209,31 @@ class Applier:
             application.run_edited(decision.edited, decision.decided_by)
         elif captured.problem is not None:
             raise RefusedError(captured.problem)
-        else:
-            self._wait_with_parked(application, captured, event)
+        elif self._is_free(application, captured, event):
             application.run()
 
-    def _wait_with_parked(
+    def _is_free(
         self, application: Application, captured: CapturedDdl, event: CapturedEvent
-    ) -> None:
-        """Refuse what is about a parked table, unless it drops that, which ends the parking."""
+    ) -> bool:
+        """Refuse what is about a parked table, unless it drops that, which ends the parking.
+
+        False: it is skipped anyway.
+        """
         target = application.target
-        parked = {name for name, is_copied in target.parkings().items() if not is_copied}
+        parked = target.release_interrupted()
         if not parked or (event.kind == "start" and event.tag in _EXTENSION):
-            return
+            return True
         concern = application.concern()
-        waiting = (concern.tables | concern.parents) & parked - concern.dropped
-        if waiting:
-            raise ParkedError(waiting)
-        for name in concern.dropped & parked:
+        failed = {name for name, is_copied in parked.items() if not is_copied}
+        # A table that is being copied cannot be dropped either.
+        kept = parked.keys() - (concern.dropped & failed)
+        waiting = (concern.tables | concern.parents) & kept
+        if waiting and application.pass_over():
+            return False
+        check_parked(parked, waiting)
+        for name in concern.dropped & failed:
             end_parking(target.connection, captured.source.source_id, name)
+        return True
 
     def _stopped(
         self, application: Application, captured: CapturedDdl, event: CapturedEvent, reason: str

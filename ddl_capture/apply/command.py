@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +17,7 @@ from pgrepl.ddl_capture.apply.adapt import (
     remove_foreign_keys,
     rewrite_drop,
     set_bounds,
+    split_sequence,
 )
 from pgrepl.ddl_capture.apply.compare import Comparison, DifferentError
 from pgrepl.ddl_capture.apply.concerned import Concern, find_concern
@@ -26,12 +26,12 @@ from pgrepl.ddl_capture.apply.create_table import create_table
 from pgrepl.ddl_capture.apply.detach import DetachedPartition, find_detached
 from pgrepl.ddl_capture.apply.execution import Execution
 from pgrepl.ddl_capture.apply.grants import split_grant
+from pgrepl.ddl_capture.apply.identity import note_lacking_identity
 from pgrepl.ddl_capture.apply.object_kind import correct_kind
 from pgrepl.ddl_capture.apply.parking import ParkedError
 from pgrepl.ddl_capture.apply.scope import Scope
 from pgrepl.ddl_capture.apply.structure import mapped_name
 from pgrepl.ddl_capture.apply.subject import (
-    altered_tables,
     qualify,
     read_subject,
     renamed_schema,
@@ -41,6 +41,7 @@ from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
 from pgrepl.ddl_capture.definition import TableDefinition
+from pgrepl.ddl_capture.policy.missing_objects import is_needless
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError, refine, skip_reason
 from pgrepl.ddl_capture.policy.screening import Screening
 from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
@@ -53,8 +54,6 @@ from pgrepl.syntax.remap import RemapError, remap
 from pgrepl.syntax.statement_kinds import statement_of
 
 __all__ = ["Application"]
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -159,9 +158,12 @@ class Application:
         self._execution.forget()
         # What was made for it was rolled back.
         self._learn_names(tree)
+        told = reason(error) if isinstance(error, psycopg.Error) else str(error)
+        if is_needless(tree, error):
+            self._record("skipped", f"it needs what the target has not: {told}")
+            return
         if not self._scope.is_reachable(tree):
             raise error
-        told = reason(error) if isinstance(error, psycopg.Error) else str(error)
         self.target.notes.append(f"the text was not run: {told}")
         forget_dropped(self.target.connection, self.target.source_id, self.dropped)
         try:
@@ -171,6 +173,8 @@ class Application:
         except psycopg.Error as exc:
             # The first one tells more.
             raise exc if is_transient(exc) else error from exc
+        except ParkedError:
+            raise
         except (RefusedError, RemapError, SqlSyntaxError) as exc:
             raise error from exc
         for table in self._scope.replicated():
@@ -188,12 +192,29 @@ class Application:
         self.target.watch(partial(self.target.run_sql, edited))
         self._record("edited", decided_by=decided_by)
 
+    def pass_over(self) -> bool:
+        """Skip it, if that is the rule for its kind whatever it is about; False: it is not."""
+        tree = self._find_tree()
+        if tree is None or self.event.kind != "end" or self.dropped:
+            return False
+        try:
+            reason = skip_reason(tree, self.include) or refine(tree, self.include)
+        except RefusedError:
+            return False
+        if reason is not None:
+            self.original = self.event.query
+            self._record("skipped", reason)
+        return reason is not None
+
+    def _find_tree(self) -> Tree | None:
+        try:
+            return find_statement(self.event).tree
+        except (UnknownStatementError, SqlSyntaxError):
+            return None
+
     def concern(self) -> Concern:
         """Return which tables it is about, for those who have to wait with it."""
-        try:
-            tree: Tree | None = find_statement(self.event).tree
-        except (UnknownStatementError, SqlSyntaxError):
-            tree = None
+        tree = self._find_tree()
         tables = [table for table in self.tables if self._scope.is_selected(table)]
         known = self.target.known_tables()
         return find_concern(self.event, tree, tables, self.dropped, known)
@@ -262,30 +283,14 @@ class Application:
         qualify(tree, self.event)
         keep_elements(tree, {t.name for t in self.tables if self._scope.is_selected(t)})
         set_bounds(tree, self.tables)
-        if self._is_absent(tree):
+        if self._scope.is_absent(tree):
             # It becomes a replicated one by this; the comparison makes it.
             return []
         if not remove_foreign_keys(tree, self.tables, self._scope.is_replicated):
             return []
         if not self._execution.screening.remove_unnamed(tree):
             return []
-        return [tree]
-
-    def _is_absent(self, tree: Tree) -> bool:
-        """Whether a table or schema that is to be altered was none of the replicated so far."""
-        renamed = renamed_schema(tree)
-        if renamed is not None:
-            return renamed[0] not in self.target.known
-        altered = altered_tables(tree)
-        if not altered:
-            return False
-        there = {(relation.schema, relation.name) for relation in self.target.relations()}
-        schemas = self.target.names.schemas
-        path = [schemas[schema] for schema in self.event.path if schema in schemas]
-        return not all(
-            any((place, name) in there for place in ([schemas.get(schema)] if schema else path))
-            for schema, name in altered
-        )
+        return split_sequence(tree)
 
     # Doing it.
 
@@ -301,7 +306,7 @@ class Application:
         constraint = None if detached is None else detached.read_constraint(self.target)
         self._execution.run()
         if detached is not None and constraint is not None:
-            detached.add_constraint(self.target, constraint)
+            detached.add_constraint(self.target, constraint, self._scope.replicated())
 
     def _drop_left(self) -> bool:
         """Drop tables that depended on the source on what the target has not."""
@@ -346,23 +351,8 @@ class Application:
         self._comparison().run(self._scope.replicated())
 
     def _check_identity(self) -> None:
-        """Say of new tables whether their updates and deletes can be told."""
-        for table in self.tables:
-            if table.kind != "r" or not self._scope.is_selected(table):
-                continue
-            if mapped_name(table, self.target.names) not in self.target.made:
-                continue
-            has_key = any(item.type == "p" for item in table.constraints)
-            if table.replica_identity in ("f", "i") or (table.replica_identity == "d" and has_key):
-                continue
-            self.target.notes.append("the table has no replica identity: updates would be lost")
-            logger.warning(
-                "new table has no replica identity",
-                extra={
-                    "source": self.target.source.name,
-                    "table": f"{table.schema}.{table.name}",
-                },
-            )
+        selected = [table for table in self.tables if self._scope.is_selected(table)]
+        note_lacking_identity(self.target, selected)
 
     def _leave_out(self) -> None:
         for table in self.tables:

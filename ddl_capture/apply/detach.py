@@ -6,13 +6,15 @@ that PostgreSQL makes of the partition's bound is then added like the source's.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from postgast import pg_query_pb2
 from psycopg.sql import SQL, Identifier
 
+from pgrepl.ddl_capture.apply.structure import mapped_name
 from pgrepl.ddl_capture.apply.workspace import Workspace
-from pgrepl.ddl_capture.definition import TableName
+from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.syntax.parse import Tree
 from pgrepl.syntax.statement_kinds import statement_of
 
@@ -42,9 +44,24 @@ class DetachedPartition:
         ).fetchall()
         return ((rows[0][0], self.name), rows[0][1]) if rows and rows[0][1] else None
 
-    def add_constraint(self, target: Workspace, found: tuple[TableName, str]) -> None:
-        """Add the constraint, now that the partition stands alone."""
+    def add_constraint(
+        self,
+        target: Workspace,
+        found: tuple[TableName, str],
+        tables: Iterable[TableDefinition],
+    ) -> None:
+        """Add the constraint, now that the partition stands alone.
+
+        Not where the source made none, because others imply it: ``tables`` are as it reports them.
+        """
         table, constraint = found
+        here = {item.name for item in target.definitions([table])[table].constraints}
+        for reported in tables:
+            if mapped_name(reported, target.names) != table:
+                continue
+            checks = {item.name for item in reported.constraints if item.type == "c"}
+            if checks <= here:
+                return
         target.connection.execute(
             SQL("alter table {} add check ").format(Identifier(*table)).as_string().encode()
             + f"({constraint})".encode()

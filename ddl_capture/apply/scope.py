@@ -83,10 +83,31 @@ class Scope:
         there = {(relation.schema, relation.name) for relation in self.target.relations()}
         is_there = [mapped_name(table, self.target.names) in there for table in tables]
         if self.event.tag in CREATING:
-            # One that is there is another one.
-            return not any(is_there)
+            # One that is there is another one, unless a command that an event trigger of the user
+            # ran before this one's end brought it.
+            oids = self.target.source_oids()
+            return all(
+                not is_this_there or (table.oid is not None and oids.get(table.key) == table.oid)
+                for table, is_this_there in zip(tables, is_there, strict=True)
+            )
         # A table that is not there may have another name.
         return all(is_there) and not (tree is not None and _is_moved(tree))
+
+    def is_absent(self, tree: Tree) -> bool:
+        """Whether a table or schema that is to be altered was none of the replicated so far."""
+        renamed = renamed_schema(tree)
+        if renamed is not None:
+            return renamed[0] not in self.target.known
+        altered = altered_tables(tree)
+        if not altered:
+            return False
+        there = {(relation.schema, relation.name) for relation in self.target.relations()}
+        schemas = self.target.names.schemas
+        path = [schemas[schema] for schema in self.event.path if schema in schemas]
+        return not all(
+            any((place, name) in there for place in ([schemas.get(schema)] if schema else path))
+            for schema, name in altered
+        )
 
     def _check_clashes(self) -> None:
         """Refuse to put anything into a schema of the target that is not the source's."""

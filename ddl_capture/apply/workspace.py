@@ -5,7 +5,7 @@ What a statement did to schemas and tables is read from the catalogue before and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from psycopg.sql import SQL, Identifier
@@ -13,7 +13,7 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.catalog.ownership import hand_over, owns
 from pgrepl.config.model import SourceConfig
 from pgrepl.ddl import CapturedDdl
-from pgrepl.ddl_capture.apply.parking import check_parked, release_interrupted
+from pgrepl.ddl_capture.apply.parking import check_parked
 from pgrepl.ddl_capture.apply.qualify import CaptureMap, make_map, new_target_schema
 from pgrepl.ddl_capture.apply.target_catalog import (
     TargetRelation,
@@ -39,11 +39,18 @@ from pgrepl.ddl_capture.policy.functions import used_sequences
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
-from pgrepl.store.parked import read_parkings
+from pgrepl.store.interrupted import release_interrupted
+from pgrepl.store.parked import read_interrupted, read_parkings
 from pgrepl.store.resync_queue import mark_due
 from pgrepl.store.sources import add_target_schema, read_target_schemas
 from pgrepl.store.table_marks import mark_resync, mark_void
-from pgrepl.store.tables import are_copied_after, is_replicated, read_source_tables, set_source_oid
+from pgrepl.store.tables import (
+    are_copied_after,
+    is_replicated,
+    read_source_oids,
+    read_source_tables,
+    set_source_oid,
+)
 from pgrepl.syntax.parse import Tree, walk
 
 __all__ = ["Workspace"]
@@ -138,9 +145,7 @@ class Workspace:
 
     def watch(self, run: Callable[[], None]) -> None:
         """Run something and write down what it did to schemas and tables."""
-        row = self.captured.source
-        release_interrupted(self.connection, row)
-        parked = self.parkings()
+        parked = self.release_interrupted()
         # Known before it runs, nobody queues up behind the locks that it waits for.
         touched = {table.key for table in self.event.tables}
         check_parked(parked, {key for key in touched if parked.get(key)})
@@ -171,6 +176,16 @@ class Workspace:
         if owns(self.connection, self.known.values(), self.source.owner_role):
             hand_over(self.connection, self.known.values(), self.source.owner_role)
         self.made |= {(now.schema, now.name) for oid, now in after.items() if oid not in before}
+
+    def release_interrupted(self) -> dict[TableName, bool]:
+        """Wait for no copy that was broken off, unless other DDL does; return what is parked."""
+        parked = self.parkings()
+        if not any(parked.values()):
+            return parked
+        interrupted = read_interrupted(self.connection, self.source_id)
+        free = [name for name, group_id in interrupted.items() if group_id is None]
+        release_interrupted(self.connection, self.captured.source, free)
+        return self.parkings()
 
     def parkings(self) -> dict[TableName, bool]:
         """Return the source's tables that DDL must leave alone, and whether they are copied."""
@@ -260,6 +275,10 @@ class Workspace:
         # A partitioned table has no rows of its own.
         family = read_family(self.connection, table)
         return [item for item in self.relations() if item.has_rows and item.oid in family]
+
+    def source_oids(self) -> Mapping[TableName, int]:
+        """Return which relations of the source the replicated tables are, as far as known."""
+        return read_source_oids(self.connection, self.source_id)
 
     def note_oid(self, table: TableName, oid: int) -> None:
         """Write down which relation a table of the source is."""

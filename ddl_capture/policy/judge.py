@@ -19,6 +19,7 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.ddl_capture.apply.target_session import Environment, in_force
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
+from pgrepl.source_code.locale import Dependence, read_dependence, read_locale
 from pgrepl.source_code.policy import Verdict
 from pgrepl.source_code.probe import CodeJudge
 from pgrepl.syntax.parse import Tree, parse, quoted_names, to_sql
@@ -142,10 +143,8 @@ class Literals:
 
     #: Functions that read the constants in them, of those that are not immutable.
     readers: frozenset[str]
-    #: Whether they compare or change strings by the rules of a locale.
-    is_collated: bool
-    #: Whether they call anything.
-    is_computed: bool
+    #: Whether they depend on the rules of a locale, or on the encoding.
+    dependence: Dependence
     #: Whether they convert values by way of their texts, some of which depend on settings.
     is_converted: bool
     #: The locale of the target's database.
@@ -160,9 +159,13 @@ def read_literals(connection: Connection, environment: Environment, question: Qu
             load_query("pgrepl.ddl_capture", "literals"),
             {"place": question.place, "rule": _RULE},
         ).fetchall()
-        ((locale,),) = connection.execute(load_query("pgrepl.ddl_capture", "locale")).fetchall()
-    readers, is_collated, is_computed, is_converted = found
-    return Literals(frozenset(readers), is_collated, is_computed, is_converted, locale)
+        readers, rule, is_converted = found
+        return Literals(
+            frozenset(readers),
+            read_dependence(connection, rule),
+            is_converted,
+            read_locale(connection),
+        )
 
 
 def read_type_default(

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 
 from pgrepl.ddl_capture.apply.target_session import Environment
 from pgrepl.ddl_capture.policy.judge import Literals
+from pgrepl.source_code.locale import reason_of_locale
 
-__all__ = ["reason_not_to_trust"]
+__all__ = ["reason_not_to_compute", "reason_not_to_trust"]
 
 #: These read a constant by the settings that are captured, and some words by the clock.
 _CLOCK = frozenset({"date_in", "time_in", "timestamp_in", "timestamptz_in"})
@@ -43,13 +44,15 @@ def reason_not_to_trust(
         return "constants whose meaning depends on settings that are not known here"
     if literals.is_converted and not environment.is_known:
         return "texts that depend on settings that are not known here"
-    if locale != literals.locale and (
-        literals.is_collated
-        or (literals.is_computed and _encoding(locale) != _encoding(literals.locale))
-    ):
-        return "rules of the source's locale, which is not the target's"
-    return None
+    return reason_of_locale(literals.dependence, locale, literals.locale)
 
 
-def _encoding(locale: str | None) -> str:
-    return (locale or "").partition("/")[0]
+def reason_not_to_compute(literals: Literals, locale: str | None) -> str | None:
+    """Return why a generated column would have other values here.
+
+    Its constants are compared with those of the source as part of the structure.
+    """
+    if literals.readers - _BY_SETTINGS - _ALIKE:
+        return "it has constants of types that each server reads in its own way"
+    reason = reason_of_locale(literals.dependence, locale, literals.locale)
+    return None if reason is None else f"it is computed by {reason}"

@@ -8,7 +8,7 @@ from psycopg import errors
 from pgrepl.syntax.parse import Tree
 from pgrepl.syntax.statement_kinds import statement_of
 
-__all__ = ["FORGIVEN", "is_forgiving"]
+__all__ = ["FORGIVEN", "is_forgiving", "is_needless"]
 
 _OBJECT = pg_query_pb2.ObjectType
 # Plain indexes, types and sequences of no table; and roles that only the source has.
@@ -18,6 +18,8 @@ _FORGIVING = frozenset(
         *("AlterStatsStmt", "CommentStmt", "GrantStmt"),
     }
 )
+#: No row has a value of them before a table has, which then waits for what is missing.
+_TYPES = frozenset({"CompositeTypeStmt", "CreateDomainStmt", "CreateRangeStmt"})
 FORGIVEN = (
     errors.UndefinedTable,
     errors.UndefinedObject,
@@ -39,3 +41,11 @@ def is_forgiving(tree: Tree) -> bool:
     if kind == "AlterTableStmt":
         return bool(statement.objtype != _OBJECT.OBJECT_TABLE)
     return kind in _FORGIVING
+
+
+def is_needless(tree: Tree | None, error: Exception) -> bool:
+    """Whether a statement that failed makes a type of what the target has not: base types, say."""
+    if tree is None or not isinstance(error, errors.UndefinedObject):
+        return False
+    kind, _ = statement_of(tree)
+    return kind in _TYPES

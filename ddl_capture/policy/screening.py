@@ -19,6 +19,7 @@ from pgrepl.ddl_capture.policy.code_places import CodePlace, keep, remove_code
 from pgrepl.ddl_capture.policy.domains import clean_domains
 from pgrepl.ddl_capture.policy.expectation import Absent
 from pgrepl.ddl_capture.policy.judge import (
+    Literals,
     Question,
     ask,
     ask_view,
@@ -26,7 +27,7 @@ from pgrepl.ddl_capture.policy.judge import (
     read_literals,
     read_type_default,
 )
-from pgrepl.ddl_capture.policy.literals import reason_not_to_trust
+from pgrepl.ddl_capture.policy.literals import reason_not_to_compute, reason_not_to_trust
 from pgrepl.ddl_capture.policy.questions import Questions
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.source_code.policy import ALLOWED, Verdict, has_computed_sequence
@@ -210,10 +211,9 @@ class Screening:
             statement.cmds.extend(kept)
 
     def _is_kept(self, place: CodePlace) -> bool:
-        verdict = ALLOWED
         if self._is_plain_here(place):
             verdict = Verdict("the column is a plain one on the target")
-        elif not self.is_trusted:
+        else:
             verdict = self._judge(place, self._environment)
         if verdict.is_allowed:
             if place.fills_rows:
@@ -257,11 +257,16 @@ class Screening:
         is_constant = all(item.HasField("a_const") for item in place.expressions)
         if place.expressions and is_constant and not constants:
             return None
+        literals = self._read_literals(place, self._environment)
+        if literals is None:
+            return None
+        return reason_not_to_trust(literals, constants, self._environment, self.target.event.locale)
+
+    def _read_literals(self, place: CodePlace, environment: Environment) -> Literals | None:
         question = self._questions.make(place, is_harmless_enough=False, with_constants=True)
         if question is None:
             return None
-        literals = read_literals(self.target.connection, self._environment, question)
-        return reason_not_to_trust(literals, constants, self._environment, self.target.event.locale)
+        return read_literals(self.target.connection, environment, question)
 
     def _note_implicit_defaults(self, tree: Tree) -> None:
         """Look at columns that are added with the default of their domain."""
@@ -298,7 +303,8 @@ class Screening:
         if not self._questions.is_same(default, reported.type_default or ""):
             return True
         question = Question(expressions=[default], place=column.colname, type_sql=type_sql)
-        return not self._ask(question, PLAIN).is_allowed
+        # Type and default are written by this path.
+        return not self._ask(question, Environment(self.target.search_path)).is_allowed
 
     def _is_plain_here(self, place: CodePlace) -> bool:
         """Whether it computes a generated column of the source that is a plain one here."""
@@ -339,6 +345,16 @@ class Screening:
     # What the target is asked.
 
     def _judge(self, place: CodePlace, environment: Environment) -> Verdict:
+        verdict = ALLOWED if self.is_trusted else self._judge_code(place, environment)
+        if not verdict.is_allowed or place.kind != "generated column":
+            return verdict
+        # Whoever may run it, rows would have other values by it.
+        literals = self._read_literals(place, environment)
+        if literals is None:
+            return ALLOWED
+        return Verdict(reason_not_to_compute(literals, self.target.event.locale))
+
+    def _judge_code(self, place: CodePlace, environment: Environment) -> Verdict:
         if place.kind == "range function" or (place.names and not place.is_domain):
             what = "function" if place.kind == "range function" else "operator class"
             foreign = find_foreign(self.target.connection, environment.path, what, place.names)

@@ -1,7 +1,6 @@
 -- What the values of the expressions in a rule depend on besides their arguments: which functions, not
 -- immutable ones, read the constants in it, however deep in arrays, ranges, domains and composite
--- types; whether it compares or changes strings by the rules of another locale than C; whether it calls
--- anything; and whether it converts a value by way of its text.
+-- types; the rule itself; and whether it converts a value by way of its text.
 with recursive
 rule (action) as (
     select w.ev_action::text
@@ -34,9 +33,5 @@ select array(select distinct f.proname::text
                                   'pg_catalog.multirange_in'::regproc,
                                   'pg_catalog.range_in'::regproc, 'pg_catalog.record_in'::regproc)
               order by 1),
-       exists (select from rule
-                cross join lateral pg_catalog.regexp_matches(action, ':inputcollid (\d+)', 'g') m
-                 join pg_catalog.pg_collation l on l.oid = m[1]::oid
-                where l.collname not in ('C', 'POSIX')),
-       exists (select from rule where action ~ ':(funcid|opno) [1-9]'),
+       (select action from rule),
        exists (select from rule where action ~ 'COERCEVIAIO')

@@ -21,7 +21,7 @@ from pgrepl.replayer.shard.apply import TableFailed
 from pgrepl.replayer.shard.task import Parking, stop_at
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.parked import follow_parking
-from pgrepl.store.parked_ddl import WaitingDdl, keep_ddl, park_for_ddl
+from pgrepl.store.parked_ddl import WaitingDdl, decide_to_retry, keep_ddl, park_for_ddl
 from pgrepl.store.shard_progress import move_all, remove_applied
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.spool import SERIAL_BUCKET
@@ -198,6 +198,10 @@ class SerialTransaction:
         keep_ddl(self._connection, source_id, statement)
         parked = park_for_ddl(self._connection, source_id, stopped.tables, log_id, stopped.message)
         self._tables.forget()
+        if stopped.is_copied:
+            decide_to_retry(self._connection, source_id, log_id)
+            logger.info(stopped.message, extra={"source": self._source.name, "hint": stopped.hint})
+            return
         self.parked += [Parking(name, stopped.message) for name in parked]
         if not stopped.tables:
             logger.error(stopped.message, extra={"source": self._source.name})

@@ -30,6 +30,8 @@ CHANGES = (
     ),
     "alter table app.a rename to a2",
     "update app.a2 set x = 7 where id = 1",
+    # What is skipped in any case does not wait.
+    "alter table app.a2 enable row level security; create policy p on app.a2 using (true)",
     (
         "begin; create table app.a (id int primary key, note text);"
         " insert into app.a values (1, 'n'); commit"

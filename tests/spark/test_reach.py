@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.ddl_capture import Applier, install
-from pgrepl.resync import Resyncer
-from tests.support.pipeline import Pipeline
-from tests.support.reach_case import OTHER_SCHEMAS
+from tests.support.reach_hostile import HOSTILE_SCENARIOS
 from tests.support.reach_others import OTHER_SCENARIOS
 from tests.support.reach_tables import TABLE_SCENARIOS
+from tests.support.reaching import apply_scenarios, assert_equal, copy_scenarios, run_scenarios
 
-SCENARIOS = (*TABLE_SCENARIOS, *OTHER_SCENARIOS)
+pytestmark = [pytest.mark.usefixtures("one_spark_session"), pytest.mark.timeout(600)]
 
 
-@pytest.mark.usefixtures("one_spark_session")
-@pytest.mark.timeout(600)
-def test_all_scenarios_together_end_equal(source, target):
-    for scenario in SCENARIOS:
-        with source.connect(options=f"-c search_path={scenario.name},public") as connection:
-            connection.execute(f"create schema {scenario.name}; {scenario.before}".encode())
-    pipeline = Pipeline(source, target)
-    pipeline.ddl = Applier(pipeline.config)
-    pipeline.resync = Resyncer(pipeline.config, interval_s=0.0, backoff_s=0.0)
-    install(pipeline.config.sources[source.name])
-    pipeline.copy()
+@pytest.mark.parametrize("plugin", ["wal2json", pytest.param("pgoutput", marks=pytest.mark.soak)])
+def test_all_scenarios_together_end_equal(source, target, plugin):
+    scenarios = (*TABLE_SCENARIOS, *OTHER_SCENARIOS)
+    pipeline = copy_scenarios(source, target, scenarios, plugin)
     # The owner of the target adds what helps there.
     target.execute(
         f"create unique index on {pipeline.schema('rename_everything')}.t (a, id)",
         f"alter table {pipeline.schema('foreign_keys')}.t add own text default 'x'",
     )
-    for scenario in SCENARIOS:
-        with source.connect(options=f"-c search_path={scenario.name},public") as connection:
-            for message in scenario.after:
-                connection.execute(message.encode())
-    pipeline.receive()
-    result = pipeline.replay()
-    assert (result.error, result.parked, result.waiting_ddl, result.due) == (None, [], 0, [])
+    run_scenarios(pipeline, scenarios)
+    apply_scenarios(pipeline)
     target.execute(f"alter table {pipeline.schema('foreign_keys')}.t drop own")
-    schemas = [scenario.name for scenario in SCENARIOS] + list(OTHER_SCHEMAS)
-    assert {name: found for name in schemas if (found := pipeline.differences(name))} == {}
-    assert target.value("select count(*) from replication.resync_due") == 0
+    assert_equal(pipeline, scenarios)
+
+
+@pytest.mark.parametrize("plugin", ["pgoutput", pytest.param("wal2json", marks=pytest.mark.soak)])
+def test_hostile_scenarios_together_end_equal(source, target, plugin):
+    pipeline = copy_scenarios(source, target, HOSTILE_SCENARIOS, plugin)
+    run_scenarios(pipeline, HOSTILE_SCENARIOS)
+    apply_scenarios(pipeline)
+    assert_equal(pipeline, HOSTILE_SCENARIOS)

@@ -251,11 +251,69 @@ def resync_by_hand(pipeline: Pipeline, *, meanwhile=lambda: None) -> None:
     resync_tables(config, source, options, Recorder({"data": meanwhile}), go_on)
 
 
-def test_ddl_on_a_table_that_is_being_copied_waits_for_it(pipeline):
+#: DDL on the table that is copied and on another one, with rows among it. What locks out readers of
+#: the first one would wait on the source.
+BESIDE = (
+    "update app.accounts set balance = 7 where id = 1",
+    "create unique index twice on app.accounts (id, balance)",
+    "alter table app.accounts alter balance set statistics 50",
+    "alter table app.history add column late int default 3",
+    "update app.accounts set balance = 8 where id = 3",
+)
+
+
+def found(pipeline: Pipeline) -> tuple[bool, bool]:
+    """Whether the target has the new index of one table, and the new column of the other."""
+    schema = pipeline.schema("app")
+    return (
+        pipeline.target.value(f"select to_regclass('{schema}.twice') is not null"),
+        pipeline.target.value(
+            "select count(*) = 1 from information_schema.columns where column_name = 'late'"
+            f" and table_schema = '{schema}'"
+        ),
+    )
+
+
+def test_ddl_on_a_table_that_is_being_copied_waits_with_it_and_the_rest_goes_on(pipeline):
+    def change() -> None:
+        pipeline.source.execute(*BESIDE)
+        pipeline.receive()
+        result = pipeline.replay()
+        assert (result.error, result.waiting_ddl) == (None, 0)
+        assert found(pipeline) == (False, True)
+
+    resync_by_hand(pipeline, meanwhile=change)
+    # What waited was applied with the changes that waited.
+    assert found(pipeline) == (True, True)
+    assert pipeline.target.value("select count(*) from replication.ddl_pending") == 0
+    pipeline.apply()
+    assert pipeline.differences("app") == []
+
+
+def test_ddl_that_waits_for_a_copy_goes_on_when_that_is_broken_off(pipeline):
+    def change() -> None:
+        pipeline.source.execute(*BESIDE)
+        pipeline.receive()
+        assert pipeline.replay().error is None
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        resync_by_hand(pipeline, meanwhile=change)
+    pipeline.source.execute("alter table app.accounts rename column note to remark")
+    pipeline.apply()
+    assert found(pipeline) == (True, True)
+    assert pipeline.target.value("select count(*) from replication.ddl_pending") == 0
+    assert due(pipeline) == {}
+    assert pipeline.differences("app") == []
+
+
+def test_source_waits_for_the_copy_where_ddl_is_to_stop_it(pipeline):
+    pipeline.ddl_on_error = "stop"
+    pipeline.ddl = Applier(pipeline.config)
     outcomes = []
 
     def change() -> None:
-        pipeline.source.execute("create unique index twice on app.accounts (id, balance)")
+        pipeline.source.execute(*BESIDE)
         pipeline.receive()
         outcomes.append(pipeline.replay())
 
@@ -264,7 +322,6 @@ def test_ddl_on_a_table_that_is_being_copied_waits_for_it(pipeline):
     assert isinstance(outcome.error, TargetUnavailable)
     assert "is being copied again" in outcome.error.message
     pipeline.apply()
-    assert pipeline.target.value(f"select to_regclass('{pipeline.schema('app')}.twice')")
     assert pipeline.differences("app") == []
 
 

@@ -41,12 +41,14 @@ class Database:
         ((value,),) = self.rows(query)
         return value
 
-    def make_anew(self, encoding: str) -> None:
-        """Drop the database and make an empty one in another encoding."""
-        statement = SQL("create database {} encoding {} locale 'C' template template0")
+    def make_anew(self, encoding: str, locale: str = "C") -> None:
+        """Drop the database and make an empty one in another encoding or locale."""
+        statement = SQL("create database {} encoding {} locale {} template template0").format(
+            Identifier(self.name), Literal(encoding), Literal(locale)
+        )
         with psycopg.connect(self.cluster.dsn(), autocommit=True) as connection:
             connection.execute(SQL("drop database {}").format(Identifier(self.name)))
-            connection.execute(statement.format(Identifier(self.name), Literal(encoding)))
+            connection.execute(statement)
 
     def drop(self) -> None:
         """Remove the database with its slots and origins, whoever still uses them."""

@@ -28,4 +28,4 @@ MORE = "insert into t (id, a) values (7, 7)"
 CHANGE = "update t set a = a + 10 where id = 2"
 
 #: Schemas that scenarios share besides their own.
-OTHER_SCHEMAS = ("reach_b", "reach_c", "reach_d", "reach_extra")
+OTHER_SCHEMAS = ("moved_c", "reach_b", "reach_c", "reach_d", "reach_extra")

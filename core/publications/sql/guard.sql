@@ -168,7 +168,10 @@ begin
                   join pg_class c on c.oid = r.prrelid
                  where p.pubname in (select whole from pgrepl.publications()
                                       union all select inserts from pgrepl.publications())
-                   and strpos(lower(current_query()), lower(c.relname)) > 0
+                   -- A plain name stands for itself, and not for a part of other words.
+                   and case when c.relname ~ '^[a-z0-9_]+$'
+                            then current_query() ~* (E'\\m' || c.relname || E'\\M')
+                            else strpos(lower(current_query()), lower(c.relname)) > 0 end
             loop
                 perform pgrepl.change_publication(v_table.pubname, 'drop', v_table.oid);
             end loop;

@@ -258,3 +258,24 @@ def test_statement_of_an_extension_that_the_target_lacks_stops_with_the_reason(f
     following.target.execute("create schema ext", "create extension hstore schema ext")
     following.follow()
     assert following.pending() == []
+
+
+def test_type_that_needs_what_the_target_has_not_is_skipped_and_a_table_of_it_stops(follow):
+    following = follow()
+    following.run(
+        "create schema app; create type app.base",
+        "create function app.base_in(cstring) returns app.base language internal immutable strict"
+        " as 'int4in'; create function app.base_out(app.base) returns cstring language internal"
+        " immutable strict as 'int4out'",
+        "create type app.base (input = app.base_in, output = app.base_out, like = int4)",
+        "create domain app.number as app.base; create type app.pair as (x app.base, y int)",
+        "alter domain app.number set not null; alter type app.pair add attribute z int",
+        "create table app.t (id int primary key)",
+    )
+    assert following.pending() == []
+    skipped = [tag for outcome, tag in following.history() if outcome == "skipped"]
+    assert [tag for tag in skipped if tag != "CREATE FUNCTION"] == [
+        *("CREATE TYPE", "CREATE TYPE", "CREATE DOMAIN", "CREATE TYPE")
+    ]
+    with pytest.raises(DdlStopped, match='number" does not exist'):
+        following.run("create table app.u (x app.number)")
