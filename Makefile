@@ -21,9 +21,9 @@ setup:
 demo: setup
 	.venv/bin/pgrepl demo
 
-# Two processes, each with servers of its own; a file's tests stay together.
+# Three processes on two cores, for tests wait too, each with servers of its own; a file's tests stay together.
 test: browser lint type
-	$(VENV_PYTHON) -m pytest -n 2 --dist loadfile
+	$(VENV_PYTHON) -m pytest -n 3 --dist loadfile
 
 browser:
 	scripts/setup.sh browser
