@@ -83,10 +83,18 @@ class Streaming:
                 " returning source_id",
                 (self.name, self.slot, self.source.name, int(system), int(timeline), point),
             ).fetchall()
+            selection = load_config(self.config).source(self.name).selection
             for schema, table in self.source.rows(
                 "select schemaname::text, tablename::text from pg_tables"
                 " where schemaname !~ '^pg_' and schemaname <> 'information_schema'"
             ):
+                # Of a database in SQL_ASCII names are bytes.
+                names = (
+                    str(name, "utf-8") if isinstance(name, bytes) else name
+                    for name in (schema, table)
+                )
+                if not selection.matches(*names):
+                    continue
                 connection.execute(
                     "insert into replication.source_table"
                     " (source_id, schema_name, table_name, state, start_lsn)"

@@ -25,6 +25,7 @@ from pgrepl.decoding.records.values import (
     point_text,
     raw_bytes,
     type_and_converter,
+    varying_bits_text,
 )
 
 __all__ = ["MODES", "HandlingModes", "column_converter"]
@@ -116,8 +117,11 @@ def _interval(_: _Modifier, __: HandlingModes) -> Converter:
 
 def _bits(kind: _Modifier, _: HandlingModes) -> Converter:
     # Of a varbit only the most that it can have is known, not its length.
-    length = int(kind.first or 1) if kind.name == "bit" else NO_LENGTH
-    return lambda value: bits_text(value, length)
+    if kind.name == "bit":
+        length = int(kind.first or 1)
+        return lambda value: bits_text(value, length)
+    most = int(kind.first or NO_LENGTH)
+    return lambda value: varying_bits_text(value, most)
 
 
 def _of(logical: str, kind: str) -> Converter:

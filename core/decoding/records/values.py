@@ -36,6 +36,7 @@ __all__ = [
     "point_text",
     "raw_bytes",
     "type_and_converter",
+    "varying_bits_text",
 ]
 
 _DATA = "io.debezium.data."
@@ -137,14 +138,30 @@ _JSON: Sequence[tuple[type, Converter]] = (
 )
 
 
+_NO_ZEROS = "the length of a bit string is not sent, so that its zeros are unknown"
+
+
 def bits_text(value: object, length: int) -> str:
     """Print a string of bits, which comes as bytes, the least significant first."""
     if isinstance(value, bool):
         return "1" if value else "0"
     if length >= NO_LENGTH:
-        raise BadValue("the length of a bit string is not sent, so that its zeros are unknown")
-    number = int.from_bytes(raw_bytes(value), "little")
-    return f"{number:0{length}b}"
+        raise BadValue(_NO_ZEROS)
+    return f"{_bits_number(value):0{length}b}"
+
+
+def varying_bits_text(value: object, most: int) -> str:
+    """Print a string of at most so many bits: whether zeros lead it is known of the longest."""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    number = _bits_number(value)
+    if number.bit_length() != most:
+        raise BadValue(_NO_ZEROS)
+    return f"{number:b}"
+
+
+def _bits_number(value: object) -> int:
+    return int.from_bytes(raw_bytes(value), "little")
 
 
 def point_text(value: object) -> str:
