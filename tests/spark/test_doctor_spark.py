@@ -35,6 +35,7 @@ def test_session_that_does_not_start_is_a_failure_that_shows_no_setting(config):
     assert finding.remedy is not None
 
 
+@pytest.mark.soak
 def test_workers_that_run_another_python_are_found_out(tmp_path, monkeypatch):
     # A Python without our packages, as on a cluster where nobody installed them.
     bare = tmp_path / "python"

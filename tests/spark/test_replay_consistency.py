@@ -80,6 +80,7 @@ def test_position_is_published_with_what_it_stands_for(bank, consistency):
     assert published[-1][0] == received
 
 
+@pytest.mark.soak
 def test_transactions_of_topics_are_seen_whole_across_topics_and_partitions(
     broker, target, tmp_path
 ):

@@ -8,6 +8,7 @@ from tests.support.debezium_live import LiveDebezium
 from tests.support.polling import polling
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_debezium_killed_inside_transactions_leaves_source_and_target_equal(
     source, topics, stream_of, tmp_path

@@ -113,7 +113,7 @@ def work_off_what_verify_marks(source: str, *options: str | Path) -> None:
     assert found.returncode == 0, found.stderr
 
 
-@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+@pytest.mark.parametrize("plugin", [pytest.param("wal2json", marks=pytest.mark.soak), "pgoutput"])
 def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin):
     source.execute(TABLES)
     assert source.value("select pg_current_xact_id()::text::numeric") > 2**32
