@@ -23,7 +23,7 @@ from typing import Self
 from pgrepl.errors import ConfigError
 from pgrepl.throwaway.ports import free_port
 
-__all__ = ["KAFKA_VERSION", "Broker", "SecureListener", "find_jars"]
+__all__ = ["KAFKA_VERSION", "Broker", "SecureListener", "find_jars", "make_cluster_id"]
 
 #: ``scripts/setup.sh`` fetches the same.
 KAFKA_VERSION = "4.3.1"
@@ -85,6 +85,14 @@ class SecureListener:
     keystore: Path
     user: str
     password: str = field(repr=False)
+
+
+def make_cluster_id() -> str:
+    """Return a random number as Kafka prints it, but none that would be taken for an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
 
 
 class Broker:
@@ -199,8 +207,7 @@ class Broker:
         self._properties.write_text("".join(lines))
 
     def _format(self) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        arguments = ("format", "--standalone", "-t", cluster_id, "-c", str(self._properties))
+        arguments = ("format", "--standalone", "-t", make_cluster_id(), "-c", str(self._properties))
         done = subprocess.run(
             self._command("kafka.tools.StorageTool", *arguments),
             stdin=subprocess.DEVNULL,
