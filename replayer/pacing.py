@@ -41,7 +41,7 @@ class Arrivals:
             self._with_more.discard(name)
 
     def forget(self) -> None:
-        """Begin anew: whatever was written is in a batch."""
+        """Start over: whatever was written is in a batch."""
         self.byte_count = 0
 
 

@@ -87,7 +87,7 @@ def select_tables(
     connection: Connection, source_id: int, selection: TableSelection
 ) -> Sequence[_Name]:
     """Return the tables that patterns take in, a partition by its root's name or its own."""
-    rows = connection.execute(load_query("pgrepl.store", "pausable_tables"), {"source": source_id})
+    rows = connection.execute(load_query("pgrepl.store", "table_roots"), {"source": source_id})
     return [
         (schema, name)
         for schema, name, *root in rows

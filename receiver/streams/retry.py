@@ -133,7 +133,7 @@ class Candidates:
             if record.place[0] != self.place[0]:
                 where = f"{record.place[0]}, offset {record.offset}"
             if row.is_whole_table:
-                self._supersede_before(row, f"the whole table was set anew at {where}")
+                self._supersede_before(row, f"the whole table was replaced at {where}")
             if row.key is not None:
                 for offset in self._open.pop(_text(row), ()):
                     self._settle(offset, "superseded", f"a later record of its key is at {where}")
