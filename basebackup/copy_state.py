@@ -14,8 +14,14 @@ from pgrepl.basebackup.snapshot import Start
 from pgrepl.catalog.ownership import hand_over
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.postgres.connect import Connection
-from pgrepl.store import copy_work
-from pgrepl.store.copy_work import (
+from pgrepl.store.skipped_code import forget_skipped, read_skipped, record_skipped
+from pgrepl.store.sources import (
+    add_target_schema,
+    set_creating,
+    take_target_schemas,
+)
+from pgrepl.store.tables import copy_work
+from pgrepl.store.tables.copy_work import (
     LeftOutRow,
     add_left_out,
     add_parts,
@@ -23,13 +29,7 @@ from pgrepl.store.copy_work import (
     remove_begun_parts,
     remove_plan,
 )
-from pgrepl.store.skipped_code import forget_skipped, read_skipped, record_skipped
-from pgrepl.store.sources import (
-    add_target_schema,
-    set_creating,
-    take_target_schemas,
-)
-from pgrepl.store.tables import add_tables, begin_copies, remove_tables
+from pgrepl.store.tables.source_tables import add_tables, begin_copies, remove_tables
 
 __all__ = ["SESSION", "begin_copying", "forget", "make_schema", "read_left_out"]
 

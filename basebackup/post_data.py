@@ -22,7 +22,7 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.copy_work import PendingStep, finish_step, read_steps
+from pgrepl.store.tables.copy_work import PendingStep, finish_step, read_steps
 
 __all__ = ["analyze", "copy_sequences", "run_steps"]
 

@@ -9,13 +9,13 @@ from psycopg.sql import SQL, Identifier
 
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.schema.classify import sift
+from pgrepl.basebackup.schema.code.rehearsal import judge_dump
+from pgrepl.basebackup.schema.code.without_code import Reduced, without_code
 from pgrepl.basebackup.schema.dump import read_dump
 from pgrepl.basebackup.schema.errors import SchemaError
 from pgrepl.basebackup.schema.known import Known, without_known
 from pgrepl.basebackup.schema.plan import SchemaPlan
-from pgrepl.basebackup.schema.rehearsal import judge_dump
 from pgrepl.basebackup.schema.source_objects import SourceObjects, read_objects
-from pgrepl.basebackup.schema.without_code import Reduced, without_code
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import NameClashError, assign_target_schemas

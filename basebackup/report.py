@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.config.naming import TableSelection
 from pgrepl.lsn import Lsn
-from pgrepl.store.copy_work import TableProgress
+from pgrepl.store.tables.copy_work import TableProgress
 
 __all__ = ["CopyOptions", "CopyReport", "Outcome", "Phase", "Watcher"]
 

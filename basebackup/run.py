@@ -42,7 +42,6 @@ from pgrepl.postgres.server import Identity, identify
 from pgrepl.postgres.slot import drop_slot
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
-from pgrepl.store.copy_work import clear_work, leave_out_steps, read_progress
 from pgrepl.store.migrations import migrate
 from pgrepl.store.removal import check_removable
 from pgrepl.store.sources import (
@@ -56,8 +55,9 @@ from pgrepl.store.sources import (
     set_streaming,
     write_options,
 )
-from pgrepl.store.tables import read_source_tables
-from pgrepl.store.unsent import Unsent, record_unsent
+from pgrepl.store.tables.copy_work import clear_work, leave_out_steps, read_progress
+from pgrepl.store.tables.source_tables import read_source_tables
+from pgrepl.store.tables.unsent import Unsent, record_unsent
 
 __all__ = ["copy_source"]
 

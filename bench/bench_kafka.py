@@ -25,8 +25,8 @@ import psycopg
 from bench.cpu import cpu_seconds, own_cpu_seconds
 from pgrepl.throwaway import Broker, Cluster
 from tests.support.database import Database
-from tests.support.debezium_made import end, event
-from tests.support.kafka import Stream, Topics
+from tests.support.streams.debezium_made import end, event
+from tests.support.streams.kafka import Stream, Topics
 
 KEY = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field": "id"}]}
 ROW = {"type": "struct", "fields": [*KEY["fields"], {"type": "string", "field": "name"}]}

@@ -29,7 +29,7 @@ import psycopg
 from bench.cpu import cpu_seconds, own_cpu_seconds
 from pgrepl.throwaway import Cluster, find_binaries
 from tests.support.database import Database
-from tests.support.streaming import Streaming
+from tests.support.running.streaming import Streaming
 
 OPTIONS = (
     *("format-version=2", "include-xids=1", "include-timestamp=1", "include-lsn=1"),

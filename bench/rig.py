@@ -28,9 +28,9 @@ from pgrepl.receiver import Notifier, Receiver
 from pgrepl.replayer import Replayer
 from pgrepl.throwaway import Cluster, ServerBinaries
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
-from tests.support.copying import Recorder, make_config
 from tests.support.database import Database
-from tests.support.pipeline import NoDdl
+from tests.support.running.copying import Recorder, make_config
+from tests.support.running.pipeline import NoDdl
 
 __all__ = ["NATIVE", "Rig", "Timing", "wait_for"]
 

@@ -37,8 +37,8 @@ from pgrepl.replayer.spark_job import DAEMON, ShardJobs
 from pgrepl.spark.background import SessionInBackground
 from pgrepl.spark.session import SessionStart
 from pgrepl.throwaway import find_binaries
-from tests.support.quick_java import start_java_quickly
-from tests.support.versions import tested_versions
+from tests.support.machine.quick_java import start_java_quickly
+from tests.support.machine.versions import tested_versions
 
 
 def main() -> None:

@@ -66,7 +66,7 @@ def basebackup(
     from pgrepl.basebackup.dry_run import plan_copy
     from pgrepl.basebackup.report import CopyOptions
     from pgrepl.basebackup.run import copy_source
-    from pgrepl.cli.basebackup_output import make_watcher, print_plan, print_report
+    from pgrepl.cli.output.basebackup_output import make_watcher, print_plan, print_report
 
     config = invocation.load_config()
     chosen = config.source(source)

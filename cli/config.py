@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgrepl.cli.invocation import Invocation
-from pgrepl.cli.output import print_json, print_line
+from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.terminal import json_text
 
 if TYPE_CHECKING:

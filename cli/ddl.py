@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json, print_line, print_script
+from pgrepl.cli.output.results import print_json, print_line, print_script
 from pgrepl.errors import DdlError, TargetError, UsageError
 from pgrepl.terminal import command
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import (
+from pgrepl.cli.output.results import (
     ask,
     is_terminal,
     make_console,

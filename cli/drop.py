@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import ask, print_json, print_line, print_script
+from pgrepl.cli.output.results import ask, print_json, print_line, print_script
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json, print_line
+from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
-    from pgrepl.export.destinations import FilesDestination, KafkaDestination
     from pgrepl.export.plan import ExportPlan
+    from pgrepl.export.sinks.destinations import FilesDestination, KafkaDestination
 
 __all__ = ["export"]
 
@@ -176,7 +176,7 @@ def _plan(
     has_schemas: bool,
     keep: timedelta,
 ) -> ExportPlan:
-    from pgrepl.export.destinations import make_plan
+    from pgrepl.export.sinks.destinations import make_plan
 
     try:
         return make_plan(
@@ -203,8 +203,8 @@ def _destination(
     partitions: int,
     settings: Path | None,
 ) -> FilesDestination | KafkaDestination:
-    from pgrepl.export.destinations import FilesDestination, KafkaDestination
-    from pgrepl.export.kafka_address import KafkaAddress
+    from pgrepl.export.sinks.destinations import FilesDestination, KafkaDestination
+    from pgrepl.export.sinks.kafka_address import KafkaAddress
 
     try:
         if not text.startswith("kafka://"):
@@ -236,9 +236,9 @@ def _forget(config: Config, source: str, plan: ExportPlan, *, json_output: bool)
     from pgrepl.postgres.advisory_locks import export_lock, take_lock
     from pgrepl.postgres.connect import connect
     from pgrepl.postgres.sqlstate import translated
-    from pgrepl.store.consumers import remove_consumer
     from pgrepl.store.migrations import migrate
     from pgrepl.store.sources import find_source
+    from pgrepl.store.spool.consumers import remove_consumer
 
     endpoint = config.target.endpoint
     with (

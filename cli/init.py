@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation
-from pgrepl.cli.output import ask_for, print_line, print_script
+from pgrepl.cli.output.results import ask_for, print_line, print_script
 from pgrepl.errors import ConfigError, UsageError
 
 __all__ = ["init"]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_type_hints
 
 import typer
 
-from pgrepl.cli.output import print_json_line, print_line
+from pgrepl.cli.output.results import print_json_line, print_line
 from pgrepl.cli.system_refusal import refusal_of
 from pgrepl.errors import Interrupted, PgreplError
 from pgrepl.log import LogFormat, configure_logging

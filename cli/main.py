@@ -33,7 +33,7 @@ from pgrepl.cli import (
     verify,
 )
 from pgrepl.cli.invocation import register
-from pgrepl.cli.output import is_terminal, print_line
+from pgrepl.cli.output.results import is_terminal, print_line
 from pgrepl.native import describe
 
 __all__ = ["app", "main"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import ask, print_json, print_line
+from pgrepl.cli.output.results import ask, print_json, print_line
 from pgrepl.errors import DdlError, UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def show(
     json_output: _Json = False,
 ) -> None:
     """Show the changes that wait for a table, in order."""
-    from pgrepl.replayer.parked_tables import find_parked, read_changes
+    from pgrepl.replayer.parked.parked_tables import find_parked, read_changes
 
     config = invocation.load_config()
     with closing(_open(config)) as connection:
@@ -118,10 +118,10 @@ def retry(
     """
     from pgrepl.cli.parked_records import retry_parked_records
     from pgrepl.ddl_capture import Applier
-    from pgrepl.replayer.parked_tables import find_parked
+    from pgrepl.replayer.parked.parked_tables import find_parked
+    from pgrepl.replayer.parked.work_off import retry_table
     from pgrepl.replayer.session import open_session
     from pgrepl.replayer.settings import ReplaySettings
-    from pgrepl.replayer.work_off import retry_table
 
     if (table is not None) + all_records + (record is not None) != 1:
         raise UsageError("give TABLE, --records, or --record with TOPIC, PARTITION and OFFSET")
@@ -156,7 +156,7 @@ def skip(
 
     The table then differs from its source and is marked as needing a resync.
     """
-    from pgrepl.replayer.parked_tables import find_parked, skip_changes
+    from pgrepl.replayer.parked.parked_tables import find_parked, skip_changes
 
     config = invocation.load_config()
     position = _parse_lsn(through)

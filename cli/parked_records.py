@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import ask, print_json, print_line
+from pgrepl.cli.output.results import ask, print_json, print_line
 from pgrepl.errors import DdlError, UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json, print_line
+from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def resume(
     from pgrepl.config.naming import shown_name
     from pgrepl.ddl_capture import Applier
     from pgrepl.postgres.sqlstate import translated
+    from pgrepl.replayer.parked.work_off import retry_table
     from pgrepl.replayer.session import open_session
     from pgrepl.replayer.settings import ReplaySettings
-    from pgrepl.replayer.work_off import retry_table
     from pgrepl.store.pauses import add_pause_history, resume_source
 
     config = invocation.load_config()

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json, print_json_line, print_line
+from pgrepl.cli.output.results import print_json, print_json_line, print_line
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pgrepl.progress import Bindings
-    from pgrepl.store.bindings import Binding
+    from pgrepl.store.progress.bindings import Binding
 
 __all__ = ["progress"]
 

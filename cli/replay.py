@@ -12,7 +12,7 @@ import typer
 
 from pgrepl.cli.invocation import Invocation
 from pgrepl.cli.monitor import MonitorOption, TokenFileOption, serving
-from pgrepl.cli.output import print_json, print_line
+from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import DdlError, UsageError
 
 if TYPE_CHECKING:

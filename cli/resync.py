@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.output import print_json, print_line
+from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ def resync(
     command goes on; nothing is lost. Exits 20 when some tables cannot be read, after the others.
     """
     from pgrepl.catalog.unreadable import unreadable_error
-    from pgrepl.cli.basebackup_output import make_watcher
+    from pgrepl.cli.output.basebackup_output import make_watcher
     from pgrepl.replayer.session import open_session
     from pgrepl.replayer.settings import ReplaySettings
     from pgrepl.resync.release import apply_waiting
     from pgrepl.resync.report import ResyncOptions
     from pgrepl.resync.run import resync_tables
-    from pgrepl.store.copy_work import TableProgress
+    from pgrepl.store.tables.copy_work import TableProgress
 
     config = invocation.load_config()
     chosen = config.source(source)

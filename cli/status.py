@@ -64,7 +64,7 @@ def status(
     else 30 for the target, 20 for a source or its slot, 40 for the spool, 50 for parked tables,
     tables that need a resync and pending DDL, 70 for a lag over --max-lag; the worst in this order.
     """
-    from pgrepl.cli.status_output import make_printer
+    from pgrepl.cli.output.status_output import make_printer
     from pgrepl.status import read_status
 
     config = invocation.load_config()
@@ -120,10 +120,10 @@ def _watch(
 
 
 def _show_past(config: Config, since: timedelta, names: list[str] | None, *, is_json: bool) -> None:
-    from pgrepl.cli.history_output import history_lines
-    from pgrepl.cli.output import print_json, print_line
+    from pgrepl.cli.output.history_output import history_lines
+    from pgrepl.cli.output.results import print_json, print_line
     from pgrepl.status.history import history_as_json, read_past
-    from pgrepl.store.history import KEPT
+    from pgrepl.store.monitoring.history import KEPT
 
     if not timedelta() < since <= max(KEPT.values()):
         raise UsageError("--since: the history is kept for 14d")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation
-from pgrepl.cli.output import print_json, print_line, print_script
+from pgrepl.cli.output.results import print_json, print_line, print_script
 from pgrepl.errors import ConfigError, UsageError
 
 __all__ = ["systemd"]

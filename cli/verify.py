@@ -60,7 +60,7 @@ def verify(
     that differ are marked for a resync; nothing else is changed.
     """
     from pgrepl.catalog.unreadable import named, open_them
-    from pgrepl.cli.verify_output import make_watcher, print_reports
+    from pgrepl.cli.output.verify_output import make_watcher, print_reports
     from pgrepl.verify import VerifyOptions, verify_source
 
     config = invocation.load_config()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pgrepl.catalog.tables import read_tables
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import shown_name
-from pgrepl.ddl_capture.apply.qualify import make_map
-from pgrepl.ddl_capture.apply.structure import compare_tables
+from pgrepl.ddl_capture.apply.statement.qualify import make_map
+from pgrepl.ddl_capture.apply.structure.differences import compare_tables
 from pgrepl.ddl_capture.apply.target_catalog import read_definitions, read_members
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.source import CaptureStatus
@@ -21,9 +21,9 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.migrations import read_version
-from pgrepl.store.shard_progress import read_least_applied
+from pgrepl.store.progress.shard_progress import read_least_applied
 from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
-from pgrepl.store.tables import read_source_tables
+from pgrepl.store.tables.source_tables import read_source_tables
 from pgrepl.syntax.remap import SchemaMap
 
 __all__ = ["MissedDdl", "find_missed", "is_behind", "read_names"]

@@ -14,24 +14,24 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import NameClashError, assign_target_schemas
 from pgrepl.doctor import machine
-from pgrepl.doctor.capture_checks import CaptureFacts, check_capture, read_capture
-from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
-from pgrepl.doctor.orphaned_slot_checks import check_orphaned_slots
-from pgrepl.doctor.orphaned_source_checks import check_orphaned_sources
-from pgrepl.doctor.passed_over_checks import check_passed_over
-from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
-from pgrepl.doctor.publication_checks import check_publications
-from pgrepl.doctor.source_checks import (
+from pgrepl.doctor.checks.capture_checks import CaptureFacts, check_capture, read_capture
+from pgrepl.doctor.checks.orphaned_slot_checks import check_orphaned_slots
+from pgrepl.doctor.checks.orphaned_source_checks import check_orphaned_sources
+from pgrepl.doctor.checks.passed_over_checks import check_passed_over
+from pgrepl.doctor.checks.publication_checks import check_publications
+from pgrepl.doctor.checks.source_checks import (
     MINIMUM_VERSION,
     check_server,
     check_version,
     is_probe_possible,
 )
+from pgrepl.doctor.checks.spark_checks import check_closed
+from pgrepl.doctor.checks.stream_checks import examine_stream
+from pgrepl.doctor.checks.table_checks import check_tables
+from pgrepl.doctor.checks.target_checks import check_target
+from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
+from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
 from pgrepl.doctor.source_facts import SourceFacts, read_source
-from pgrepl.doctor.spark_checks import check_closed
-from pgrepl.doctor.stream_checks import examine_stream
-from pgrepl.doctor.table_checks import check_tables
-from pgrepl.doctor.target_checks import check_target
 from pgrepl.doctor.target_facts import TargetFacts, read_target
 from pgrepl.errors import PgreplError
 from pgrepl.postgres.connect import Connection, connect

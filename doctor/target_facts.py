@@ -13,7 +13,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.migrations import read_version
 from pgrepl.store.sources import find_source, read_schema_sources, read_slots
-from pgrepl.store.unselected import find_unselected
+from pgrepl.store.tables.unselected import find_unselected
 
 __all__ = ["SchemaOwner", "SourceCode", "TargetFacts", "TargetServer", "read_target"]
 

@@ -18,10 +18,10 @@ from pgrepl.errors import AlreadyRunning, PgreplError, SourceError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.failures import record
 from pgrepl.store.migrations import check_schema_version, read_version
+from pgrepl.store.monitoring.failures import record
+from pgrepl.store.progress.shard_progress import take_positions
 from pgrepl.store.removal import check_removable
-from pgrepl.store.shard_progress import take_positions
 from pgrepl.store.sources import (
     SourceRow,
     add_source,
@@ -31,7 +31,7 @@ from pgrepl.store.sources import (
     read_target_schemas,
     remove_source,
 )
-from pgrepl.store.spool_rows import count_rows
+from pgrepl.store.spool.spool_rows import count_rows
 from pgrepl.terminal import command
 
 __all__ = ["clear_target", "find_row", "forget_source", "look_at_target"]

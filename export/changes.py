@@ -12,13 +12,13 @@ from pgrepl.decoding.changes import INSERT
 from pgrepl.decoding.payload import Begin, PayloadDecoder
 from pgrepl.decoding.row_change import RowChange
 from pgrepl.errors import SpoolError
-from pgrepl.export.debezium import Moment
-from pgrepl.export.envelope import Envelope
+from pgrepl.export.envelopes.debezium import Moment
+from pgrepl.export.envelopes.envelope import Envelope
+from pgrepl.export.envelopes.table_rows import CannotExportError, UnknownColumnError
 from pgrepl.export.record import Record
-from pgrepl.export.table_rows import CannotExportError, UnknownColumnError
 from pgrepl.export.tables import ExportedTable, TableName, of_definition
 from pgrepl.export.transactions import SpooledTransaction
-from pgrepl.store.spool import DDL_TABLE
+from pgrepl.store.spool.spool_format import DDL_TABLE
 
 __all__ = ["Changes"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
-from pgrepl.export.envelope import Envelope, EnvelopeName
-from pgrepl.export.sink import Sink
-from pgrepl.store.consumers import Consumer, ConsumerKind
+from pgrepl.export.envelopes.envelope import Envelope, EnvelopeName
+from pgrepl.export.sinks.sink import Sink
+from pgrepl.store.spool.consumers import Consumer, ConsumerKind
 
 __all__ = ["ExportPlan", "ExportSettings", "MakeSink"]
 

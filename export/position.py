@@ -7,10 +7,12 @@ from typing import Any
 
 from pgrepl.errors import SpoolError, TargetError, UsageError
 from pgrepl.export.plan import ExportPlan
-from pgrepl.export.sink import Sink
+from pgrepl.export.sinks.sink import Sink
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
-from pgrepl.store.consumers import (
+from pgrepl.store.progress.shard_progress import Fenced
+from pgrepl.store.sources import SourceRow
+from pgrepl.store.spool.consumers import (
     Consumer,
     activate,
     add_consumer,
@@ -20,8 +22,6 @@ from pgrepl.store.consumers import (
     prepare,
     remove_consumer,
 )
-from pgrepl.store.shard_progress import Fenced
-from pgrepl.store.sources import SourceRow
 from pgrepl.terminal import command
 
 __all__ = ["ConsumerPosition"]

@@ -17,10 +17,10 @@ from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import PgreplError, Retry, UsageError
 from pgrepl.export.changes import Changes
-from pgrepl.export.debezium import Moment
+from pgrepl.export.envelopes.debezium import Moment
 from pgrepl.export.plan import ExportPlan, ExportSettings
 from pgrepl.export.position import ConsumerPosition
-from pgrepl.export.sink import Sink
+from pgrepl.export.sinks.sink import Sink
 from pgrepl.export.start import Start, find_start, find_table, read_rows
 from pgrepl.export.tables import ExportedTable
 from pgrepl.export.transactions import read_transactions
@@ -33,12 +33,12 @@ from pgrepl.replayer.batches import Batch, Limits, missing_segment, plan_batch
 from pgrepl.replayer.listener import Listener
 from pgrepl.replayer.pacing import Pause
 from pgrepl.retry import Backoff
-from pgrepl.store.consumers import Consumer, touch
 from pgrepl.store.migrations import migrate
-from pgrepl.store.receive_progress import last_written
-from pgrepl.store.shard_progress import Fenced
+from pgrepl.store.progress.receive_progress import last_written
+from pgrepl.store.progress.shard_progress import Fenced
 from pgrepl.store.sources import SourceRow, find_source
-from pgrepl.store.spool_rows import read_parts, read_segments
+from pgrepl.store.spool.consumers import Consumer, touch
+from pgrepl.store.spool.spool_rows import read_parts, read_segments
 from pgrepl.terminal import command
 
 __all__ = ["ExportResult", "Exporter"]

@@ -14,9 +14,9 @@ from pgrepl.errors import DdlError, TargetError, UsageError
 from pgrepl.export.tables import Column, ExportedTable
 from pgrepl.lsn import Lsn, as_lsn
 from pgrepl.postgres.connect import Connection
-from pgrepl.store.copy_start import CopyStart
-from pgrepl.store.exported_tables import ExportableTable, read_exportable, read_keys
-from pgrepl.store.shard_progress import read_positions
+from pgrepl.store.progress.shard_progress import read_positions
+from pgrepl.store.spool.exported_tables import ExportableTable, read_exportable, read_keys
+from pgrepl.store.tables.copy_start import CopyStart
 
 __all__ = ["Start", "StartTable", "find_start", "find_table", "read_rows"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.lsn import Lsn
-from pgrepl.store.copy_start import CopyStart
+from pgrepl.store.tables.copy_start import CopyStart
 from pgrepl.syntax.parse import parse_one
 
 __all__ = ["Column", "ExportedTable", "TableName", "of_definition"]

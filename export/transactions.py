@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from pgrepl.decoding.changes import unreadable
 from pgrepl.decoding.payload import Begin, PayloadDecoder
-from pgrepl.store.spool_rows import SpooledPart
+from pgrepl.store.spool.spool_rows import SpooledPart
 
 __all__ = ["SpooledTransaction", "read_transactions"]
 

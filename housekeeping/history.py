@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from pgrepl.postgres.connect import Connection
-from pgrepl.store.bindings import prune
 from pgrepl.store.ddl_journal import prune_ddl_history
 from pgrepl.store.parked import prune_parked_history
 from pgrepl.store.pauses import prune_pause_history
+from pgrepl.store.progress.bindings import prune
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.streams import prune_positions
 

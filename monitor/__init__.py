@@ -7,6 +7,6 @@ does.
 from pgrepl.monitor.recorder import Recorder
 from pgrepl.monitor.snapshot import Snapshot
 from pgrepl.monitor.watcher import INTERVAL_S, Watcher
-from pgrepl.store.history import LOOK_S
+from pgrepl.store.monitoring.history import LOOK_S
 
 __all__ = ["INTERVAL_S", "LOOK_S", "Recorder", "Snapshot", "Watcher"]

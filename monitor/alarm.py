@@ -14,7 +14,7 @@ from pgrepl.monitor.delivery import DeliveryFailed, deliver
 from pgrepl.postgres.connect import Connection
 from pgrepl.retry import Backoff
 from pgrepl.status import Status
-from pgrepl.store.alerts import forget_alert, keep_alert, read_alerts
+from pgrepl.store.monitoring.alerts import forget_alert, keep_alert, read_alerts
 
 __all__ = ["Alarm"]
 

@@ -11,7 +11,7 @@ from pgrepl.config.alerts import AlertsConfig
 from pgrepl.config.naming import shown_name
 from pgrepl.durations import print_duration
 from pgrepl.status import SourceStatus, Status
-from pgrepl.store.alerts import AlertRow
+from pgrepl.store.monitoring.alerts import AlertRow
 from pgrepl.terminal import command
 
 __all__ = ["KINDS", "Alert", "News", "find_alerts", "find_news"]

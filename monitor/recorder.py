@@ -17,9 +17,9 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.status import Status
 from pgrepl.status.history import look_of
-from pgrepl.store.alerts import ALERT_STEP
-from pgrepl.store.history import HISTORY_STEP, LOOK_S, record_looks, thin_out
 from pgrepl.store.migrations import has_step, read_version
+from pgrepl.store.monitoring.alerts import ALERT_STEP
+from pgrepl.store.monitoring.history import HISTORY_STEP, LOOK_S, record_looks, thin_out
 
 __all__ = ["Recorder"]
 

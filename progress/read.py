@@ -10,8 +10,14 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SchemaVersionError, TargetError, UsageError
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.bindings import Binding, find_binding, find_oldest, read_newest, read_since
 from pgrepl.store.migrations import check_schema_version, has_migrations, read_version
+from pgrepl.store.progress.bindings import (
+    Binding,
+    find_binding,
+    find_oldest,
+    read_newest,
+    read_since,
+)
 from pgrepl.store.sources import find_source
 from pgrepl.store.streams import StreamOffset, read_offsets
 from pgrepl.terminal import command

@@ -1,10 +1,10 @@
 """Receive committed transactions of a source into the spool, each exactly once.
 
-``run`` drives: session after session it opens the spool (``spool_session``) and the source
+``run`` drives: session after session it opens the spool (``spool.spool_session``) and the source
 (``kinds``, ``source``; a folder for each kind, ``streams`` for what those of records share), and
-lets the source's stream hand batches to the thread that writes them (``spool_writer``). Where a
-change goes is decided by ``routing``, what is written together by ``segment_buffer``.
-``plugin_change`` gives a slot another output plugin.
+lets the source's stream hand batches to the thread that writes them (``spool.spool_writer``).
+Where a change goes is decided by ``routing``, what is written together by
+``spool.segment_buffer``. ``plugin_change`` gives a slot another output plugin.
 """
 
 from pgrepl.receiver.plugin_change import change_plugin

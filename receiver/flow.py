@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pgrepl.receiver.bucket_messages import BucketMessages
+from pgrepl.receiver.spool.bucket_messages import BucketMessages
 
 __all__ = ["Flow"]
 

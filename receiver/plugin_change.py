@@ -30,9 +30,9 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
 from pgrepl.receiver.postgres.catalog import mark_end
 from pgrepl.receiver.run import Receiver
-from pgrepl.receiver.spool_session import SpoolSession, open_spool
+from pgrepl.receiver.spool.spool_session import SpoolSession, open_spool
 from pgrepl.store.sources import set_plugin
-from pgrepl.store.unsent import Unsent, record_unsent
+from pgrepl.store.tables.unsent import Unsent, record_unsent
 from pgrepl.terminal import command
 
 __all__ = ["change_plugin"]

@@ -12,7 +12,7 @@ from pgrepl.config.model import Config, SourceConfig
 from pgrepl.receiver.kinds import make_source
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.source import Surroundings
-from pgrepl.receiver.spool_session import SpoolSession, open_spool
+from pgrepl.receiver.spool.spool_session import SpoolSession, open_spool
 from pgrepl.receiver.streams.record import Place
 from pgrepl.receiver.streams.retry import Candidates, Outcome, Past
 from pgrepl.receiver.systemd_notify import Notifier

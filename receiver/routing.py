@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pgrepl.config.naming import TableSelection
 from pgrepl.decoding.stream import SpecialColumns, StreamDecoder
-from pgrepl.store.spool import DDL_TABLE, bucket_of
+from pgrepl.store.spool.spool_format import DDL_TABLE, bucket_of
 
 __all__ = ["CatalogueTable", "Route", "Router", "TableName"]
 

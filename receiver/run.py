@@ -26,12 +26,12 @@ from pgrepl.receiver.kinds import make_source
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.source import Source, Surroundings
-from pgrepl.receiver.spool_session import LiveReceiver, open_spool
-from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.spool.spool_session import LiveReceiver, open_spool
+from pgrepl.receiver.spool.spool_writer import SpoolWriter
 from pgrepl.receiver.systemd_notify import Notifier
 from pgrepl.receiver.wakeup import Wakeup
 from pgrepl.retry import Backoff
-from pgrepl.store import failures
+from pgrepl.store.monitoring import failures
 from pgrepl.store.sources import find_source
 from pgrepl.store.streams import OffsetsMoved
 

@@ -10,8 +10,8 @@ from typing import Protocol
 from pgrepl.config.model import OnError, SourceConfig
 from pgrepl.position import Position
 from pgrepl.receiver.settings import ReceiverSettings
-from pgrepl.receiver.spool_session import SpoolSession
-from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.spool.spool_session import SpoolSession
+from pgrepl.receiver.spool.spool_writer import SpoolWriter
 from pgrepl.receiver.systemd_notify import Notifier
 from pgrepl.receiver.wakeup import Wakeup
 

@@ -6,7 +6,8 @@ spool (``spool_reader``, ``shard.chunks``), folds them to the net change per row
 what ``pgrepl.decoding`` reads), and writes that (``shard.staging``, ``shard.merge``) with its
 progress in one transaction. Under batch consistency the driver merges what all shards have staged
 (``batch_commit``). Transactions with DDL or TRUNCATE are applied by the driver alone (``serial``).
-What cannot be applied is kept (``parking``) until a person decides (``parked_tables``).
+What cannot be applied is kept (``parked.parking``) until a person decides
+(``parked.parked_tables``).
 """
 
 from pgrepl.replayer.result import SourceResult

@@ -13,16 +13,16 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
 from pgrepl.replayer.chunked.apply import apply_spooled
 from pgrepl.replayer.chunked.spooled import SpooledChanges
-from pgrepl.replayer.parking import add_parts, count_conflict, park
+from pgrepl.replayer.parked.parking import add_parts, count_conflict, park
 from pgrepl.replayer.shard.apply import TableFailed, merge_stage
-from pgrepl.replayer.shard.merge import Outcome
+from pgrepl.replayer.shard.merging.merge_sets import Outcome
 from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
 from pgrepl.replayer.target_table import Table, Tables
 from pgrepl.store.parked import follow_parking
-from pgrepl.store.shard_progress import move_all, remove_applied
+from pgrepl.store.progress.shard_progress import move_all, remove_applied
 from pgrepl.store.sources import SourceRow
-from pgrepl.store.spool_rows import read_part
-from pgrepl.store.tables import add_unknown_table
+from pgrepl.store.spool.spool_rows import read_part
+from pgrepl.store.tables.source_tables import add_unknown_table
 
 __all__ = ["drop_staging", "merge_batch", "staging_prefix"]
 

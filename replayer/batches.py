@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from pgrepl.errors import SpoolError
 from pgrepl.position import Position
-from pgrepl.store.spool import SegmentKind
-from pgrepl.store.spool_rows import Segment
+from pgrepl.store.spool.spool_format import SegmentKind
+from pgrepl.store.spool.spool_rows import Segment
 
 __all__ = ["Batch", "Limits", "Segment", "missing_segment", "plan_batch", "shard_buckets"]
 

@@ -11,7 +11,7 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.pacing import Arrivals, Pause
-from pgrepl.store.spool import CHANNEL
+from pgrepl.store.spool.spool_format import CHANNEL
 
 __all__ = ["Listener"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.store.spool import MORE
+from pgrepl.store.spool.spool_format import MORE
 
 __all__ = ["Arrivals", "Pause", "seconds_apart"]
 

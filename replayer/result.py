@@ -11,8 +11,8 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.source_queue import SourceWork
 from pgrepl.store.parked import read_parked_names
 from pgrepl.store.parked_ddl import count_waiting
-from pgrepl.store.resync_queue import read_due
-from pgrepl.store.shard_progress import read_positions
+from pgrepl.store.progress.shard_progress import read_positions
+from pgrepl.store.resync.resync_queue import read_due
 
 __all__ = ["SourceResult", "make_result"]
 

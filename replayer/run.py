@@ -22,21 +22,21 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.batch_commit import drop_staging, merge_batch, staging_prefix
 from pgrepl.replayer.listener import Listener
 from pgrepl.replayer.pacing import Pause, seconds_apart
+from pgrepl.replayer.parked.settling import Settler
 from pgrepl.replayer.result import SourceResult, make_result
 from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import lend_session, open_session
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.settling import Settler
 from pgrepl.replayer.shard.task import ShardResult, TableStopped
 from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
 from pgrepl.replayer.spark_job import JobFailed, ShardJobs
 from pgrepl.retry import Backoff
-from pgrepl.store import failures
-from pgrepl.store.counters import count_batch
 from pgrepl.store.migrations import migrate
+from pgrepl.store.monitoring import failures
+from pgrepl.store.monitoring.counters import count_batch
 from pgrepl.store.pauses import read_pauses
-from pgrepl.store.receive_progress import last_written
-from pgrepl.store.shard_progress import (
+from pgrepl.store.progress.receive_progress import last_written
+from pgrepl.store.progress.shard_progress import (
     begin_progress,
     finish,
     follow_idle,

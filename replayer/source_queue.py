@@ -22,14 +22,14 @@ from pgrepl.replayer.batches import (
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.task import Parking, ShardTask
 from pgrepl.retry import Backoff
-from pgrepl.store.receive_progress import last_written
-from pgrepl.store.shard_progress import (
+from pgrepl.store.progress.receive_progress import last_written
+from pgrepl.store.progress.shard_progress import (
     ShardPosition,
     change_shard_count,
     read_positions,
 )
 from pgrepl.store.sources import SourceRow
-from pgrepl.store.spool_rows import read_segments
+from pgrepl.store.spool.spool_rows import read_segments
 
 __all__ = ["SourceWork", "Work", "shard_tasks"]
 

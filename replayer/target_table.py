@@ -11,10 +11,10 @@ from pgrepl.decoding.payload import TableName
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
-from pgrepl.store.copy_start import CopyStart
 from pgrepl.store.parked import keep_parked
-from pgrepl.store.receive_progress import read_tables_in
-from pgrepl.store.target_tables import (
+from pgrepl.store.progress.receive_progress import read_tables_in
+from pgrepl.store.tables.copy_start import CopyStart
+from pgrepl.store.tables.target_tables import (
     TargetTable,
     find_target_table,
     read_target_tables,

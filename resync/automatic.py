@@ -22,7 +22,7 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.release import TableCopies
 from pgrepl.retry import Backoff
-from pgrepl.store.resync_queue import DueTable, note_failure, read_due
+from pgrepl.store.resync.resync_queue import DueTable, note_failure, read_due
 from pgrepl.store.sources import SourceRow
 
 __all__ = ["Resyncer"]

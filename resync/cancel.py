@@ -20,13 +20,19 @@ from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync.chunked import cancel_chunks
 from pgrepl.resync.join import hidden_name
 from pgrepl.resync.release import apply_waiting
-from pgrepl.resync.shadow import drop_shadow
-from pgrepl.store.copy_work import remove_parts
+from pgrepl.resync.whole.shadow import drop_shadow
 from pgrepl.store.migrations import migrate
 from pgrepl.store.parked import find_kind, unpark
-from pgrepl.store.resyncs import ResyncRow, ask_cancel, find_resync, read_resyncs, remove_resync
+from pgrepl.store.resync.running_resyncs import (
+    ResyncRow,
+    ask_cancel,
+    find_resync,
+    read_resyncs,
+    remove_resync,
+)
 from pgrepl.store.sources import find_source, read_target_schemas
-from pgrepl.store.tables import remove_table_row, restore_table
+from pgrepl.store.tables.copy_work import remove_parts
+from pgrepl.store.tables.source_tables import remove_table_row, restore_table
 
 __all__ = ["CancelOutcome", "cancel_tables"]
 

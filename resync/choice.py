@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgrepl.errors import UsageError
-from pgrepl.store.resyncs import Way
+from pgrepl.store.resync.running_resyncs import Way
 
 __all__ = ["Choice", "TableFacts", "WayAsked", "choose_way"]
 

@@ -32,14 +32,8 @@ from pgrepl.postgres.advisory_locks import find_holder, receive_lock
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
-from pgrepl.resync.late_keys import LOCK_TIMEOUT, late_key, make_late_keys
 from pgrepl.resync.sides import Sides
-from pgrepl.store.copy_work import (
-    LeftOutRow,
-    Phase,
-    add_left_out,
-    read_left_out,
-)
+from pgrepl.resync.whole.late_keys import LOCK_TIMEOUT, late_key, make_late_keys
 from pgrepl.store.skipped_code import record_skipped
 from pgrepl.store.sources import (
     add_target_schema,
@@ -47,7 +41,18 @@ from pgrepl.store.sources import (
     read_patterns,
     read_target_schemas,
 )
-from pgrepl.store.tables import add_joining_table, begin_copies, is_replicated, set_ready
+from pgrepl.store.tables.copy_work import (
+    LeftOutRow,
+    Phase,
+    add_left_out,
+    read_left_out,
+)
+from pgrepl.store.tables.source_tables import (
+    add_joining_table,
+    begin_copies,
+    is_replicated,
+    set_ready,
+)
 from pgrepl.syntax.parse import parse_one
 from pgrepl.syntax.statement_kinds import statement_of
 

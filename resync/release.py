@@ -18,15 +18,15 @@ from pgrepl.postgres.advisory_locks import (
     share_session_lock,
     take_lock,
 )
-from pgrepl.replayer.parked_tables import find_parked
+from pgrepl.replayer.parked.parked_tables import find_parked
+from pgrepl.replayer.parked.work_off import retry_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.work_off import retry_table
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
-from pgrepl.store.copy_work import TableProgress
-from pgrepl.store.resync_queue import clear_due, read_due
-from pgrepl.store.resyncs import remove_resync_of
+from pgrepl.store.resync.resync_queue import clear_due, read_due
+from pgrepl.store.resync.running_resyncs import remove_resync_of
+from pgrepl.store.tables.copy_work import TableProgress
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config

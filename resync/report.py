@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pgrepl.catalog.unreadable import Unreadable
 from pgrepl.config.naming import TableSelection
 from pgrepl.resync.choice import WayAsked
-from pgrepl.store.copy_work import TableProgress
+from pgrepl.store.tables.copy_work import TableProgress
 
 __all__ = ["ResyncOptions", "ResyncReport"]
 

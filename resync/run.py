@@ -27,16 +27,22 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.choice import TableFacts, choose_way
 from pgrepl.resync.chunked import ChunkedResync, ObstacleError, find_obstacle, run_chunked
 from pgrepl.resync.report import ResyncOptions, ResyncReport
-from pgrepl.resync.shadow import drop_orphans
 from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.tables import Choosing
-from pgrepl.resync.whole import CancelledError, WholeResync
-from pgrepl.store.copy_work import TableProgress, read_progress
+from pgrepl.resync.whole.run import CancelledError, WholeResync
+from pgrepl.resync.whole.shadow import drop_orphans
 from pgrepl.store.migrations import migrate
 from pgrepl.store.parked import find_kind
-from pgrepl.store.resyncs import Amount, ResyncRow, fail_resync, find_resync, request_resync
+from pgrepl.store.resync.running_resyncs import (
+    Amount,
+    ResyncRow,
+    fail_resync,
+    find_resync,
+    request_resync,
+)
 from pgrepl.store.sources import SourceRow, find_source
-from pgrepl.store.tables import read_conditions
+from pgrepl.store.tables.copy_work import TableProgress, read_progress
+from pgrepl.store.tables.source_tables import read_conditions
 from pgrepl.terminal import command
 
 __all__ = ["resync_tables"]

@@ -9,7 +9,7 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.postgres.connect import Connection
 from pgrepl.resync.report import ResyncOptions
-from pgrepl.store.resyncs import ResyncRow
+from pgrepl.store.resync.running_resyncs import ResyncRow
 from pgrepl.store.sources import SourceRow
 
 __all__ = ["Sides", "Whole"]

@@ -11,9 +11,9 @@ from pgrepl.errors import TargetError
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.sides import Sides
 from pgrepl.store.sources import read_target_schemas
-from pgrepl.store.table_marks import read_marked_pending, read_needing
-from pgrepl.store.tables import find_copy, read_source_oids, remove_table_row
-from pgrepl.store.unselected import find_unselected
+from pgrepl.store.tables.source_tables import find_copy, read_source_oids, remove_table_row
+from pgrepl.store.tables.table_marks import read_marked_pending, read_needing
+from pgrepl.store.tables.unselected import find_unselected
 
 __all__ = ["Choosing"]
 

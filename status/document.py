@@ -13,9 +13,9 @@ from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.judge import SourceStatus
 from pgrepl.status.lag import Positions, Step
 from pgrepl.status.read import Status
-from pgrepl.store.consumers import ConsumerOverview
-from pgrepl.store.overview import TableOverview
+from pgrepl.store.monitoring.overview import TableOverview
 from pgrepl.store.pauses import Pause
+from pgrepl.store.spool.consumers import ConsumerOverview
 
 __all__ = ["as_json", "slot_as_json"]
 

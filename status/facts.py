@@ -9,16 +9,16 @@ from datetime import datetime
 
 from pgrepl.catalog.unreadable import Unreadable
 from pgrepl.lsn import Lsn
-from pgrepl.store.consumers import ConsumerOverview
-from pgrepl.store.copy_work import TableProgress
-from pgrepl.store.counters import BatchCounter
-from pgrepl.store.overview import (
+from pgrepl.store.monitoring.counters import BatchCounter
+from pgrepl.store.monitoring.overview import (
     FailureOverview,
     ShardOverview,
     SourceOverview,
     TableOverview,
 )
 from pgrepl.store.pauses import Pause
+from pgrepl.store.spool.consumers import ConsumerOverview
+from pgrepl.store.tables.copy_work import TableProgress
 
 __all__ = ["SourceFacts", "TargetFacts"]
 

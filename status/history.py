@@ -13,8 +13,8 @@ from pgrepl.errors import SchemaVersionError
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.status.judge import SourceStatus
-from pgrepl.store.history import HISTORY_STEP, Look, read_history, resolution_of
 from pgrepl.store.migrations import has_step, read_version
+from pgrepl.store.monitoring.history import HISTORY_STEP, Look, read_history, resolution_of
 
 __all__ = ["History", "Point", "history_as_json", "look_of", "read_past"]
 

@@ -25,8 +25,8 @@ from pgrepl.errors import (
 )
 from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.lag import Positions, measure
-from pgrepl.store.overview import FailureOverview, TableOverview
-from pgrepl.store.unselected import UNSELECTED
+from pgrepl.store.monitoring.overview import FailureOverview, TableOverview
+from pgrepl.store.tables.unselected import UNSELECTED
 from pgrepl.terminal import command
 
 __all__ = ["Problem", "SourceStatus", "State", "judge", "judge_unconfigured", "worst_code"]

@@ -11,16 +11,14 @@ from pgrepl.postgres.advisory_locks import find_holder, receive_lock
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.status.facts import TargetFacts
-from pgrepl.store.consumers import read_consumers
-from pgrepl.store.copy_work import read_progress
-from pgrepl.store.counters import read_batch_counters
 from pgrepl.store.migrations import (
     check_schema_version,
     has_migrations,
     has_step,
     read_version,
 )
-from pgrepl.store.overview import (
+from pgrepl.store.monitoring.counters import read_batch_counters
+from pgrepl.store.monitoring.overview import (
     NEEDED_STEP,
     NEEDED_VERSION,
     count_undecided_ddl,
@@ -30,7 +28,9 @@ from pgrepl.store.overview import (
     read_troubled_tables,
 )
 from pgrepl.store.pauses import read_pauses
+from pgrepl.store.spool.consumers import read_consumers
 from pgrepl.store.streams import count_parked_records
+from pgrepl.store.tables.copy_work import read_progress
 
 __all__ = ["read_target"]
 

@@ -22,11 +22,11 @@ from pgrepl.throwaway import Broker, Cluster, ServerBinaries, find_binaries
 from pgrepl.throwaway.broker import SecureListener
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.database import Database
-from tests.support.kafka import BROKER_PASSWORD, BROKER_USER, KAFKA_JARS
-from tests.support.kept_workers import keep_workers
-from tests.support.quick_java import start_java_quickly
-from tests.support.tls import Authority
-from tests.support.versions import tested_versions
+from tests.support.machine.kept_workers import keep_workers
+from tests.support.machine.quick_java import start_java_quickly
+from tests.support.machine.tls import Authority
+from tests.support.machine.versions import tested_versions
+from tests.support.streams.kafka import BROKER_PASSWORD, BROKER_USER, KAFKA_JARS
 
 # Where files are kept in memory, and how much room there has to be for a run.
 _MEMORY = Path("/dev/shm")

@@ -11,8 +11,8 @@ from pgrepl.errors import TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.receive_progress import read_received
-from pgrepl.store.shard_progress import has_passed
+from pgrepl.store.progress.receive_progress import read_received
+from pgrepl.store.progress.shard_progress import has_passed
 from pgrepl.store.sources import SourceRow
 from pgrepl.verify.standstill import TableName, Waiting, read_waiting
 

@@ -17,8 +17,8 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.migrations import migrate
 from pgrepl.store.skipped_code import read_skipped
 from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
-from pgrepl.store.table_marks import mark_verified
-from pgrepl.store.tables import Condition, read_conditions
+from pgrepl.store.tables.source_tables import Condition, read_conditions
+from pgrepl.store.tables.table_marks import mark_verified
 from pgrepl.terminal import command
 from pgrepl.verify.compare import Piece, Sides, VerifyTask
 from pgrepl.verify.job import VerifyWorkers, first_pass, start_verify_workers

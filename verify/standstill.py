@@ -12,7 +12,7 @@ import psycopg
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
-from pgrepl.store.spool import DDL_TABLE
+from pgrepl.store.spool.spool_format import DDL_TABLE
 
 __all__ = ["TableName", "Waiting", "read_waiting"]
 

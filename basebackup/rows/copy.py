@@ -18,8 +18,8 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.copy_work import read_progress
-from pgrepl.store.tables import finish_tables
+from pgrepl.store.tables.copy_work import read_progress
+from pgrepl.store.tables.source_tables import finish_tables
 
 __all__ = ["RowCopy"]
 

@@ -27,7 +27,7 @@ from pgrepl.errors import PgreplError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.copy_work import CopyPart, fail_part, finish_part, take_part
+from pgrepl.store.tables.copy_work import CopyPart, fail_part, finish_part, take_part
 
 __all__ = ["CopyTask", "open_snapshot", "run_task"]
 

@@ -12,8 +12,8 @@ from pgrepl.basebackup.schema.errors import SchemaError
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.basebackup.schema.source_objects import SourceObjects
 from pgrepl.basebackup.schema.subject import Subject
-from pgrepl.store.copy_work import Phase
 from pgrepl.store.skipped_code import SkippedCode
+from pgrepl.store.tables.copy_work import Phase
 from pgrepl.syntax.parse import StatementTexts, Tree
 from pgrepl.syntax.remap import RemapError, SchemaMap, remap
 from pgrepl.syntax.statement_kinds import statement_of

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from pgrepl.decoding.changes import TableChanges
 from pgrepl.decoding.row_change import RowChange
 from pgrepl.decoding.shape import Shape
-from pgrepl.store.copy_start import CopyStart
+from pgrepl.store.tables.copy_start import CopyStart
 
 __all__ = ["Begin", "ChangesByTable", "Destination", "LookUp", "PayloadDecoder", "TableName"]
 

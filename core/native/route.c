@@ -12,7 +12,7 @@
 #define KEY_COUNT 1024
 #define BUCKET_COUNT 128
 
-/* A BucketMessages of receiver/bucket_messages.py; what it has is written back at the end. */
+/* A BucketMessages of receiver/spool/bucket_messages.py; what it has is written back at the end. */
 typedef struct Bucket
 {
 	PyObject   *messages;

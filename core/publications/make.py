@@ -11,7 +11,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.plan import guard_statements, publish_statements
 from pgrepl.publications.tables import read_publications
-from pgrepl.store.unsent import Unsent
+from pgrepl.store.tables.unsent import Unsent
 from pgrepl.terminal import command
 
 __all__ = ["make_publications"]

@@ -15,8 +15,8 @@ from pgrepl.config.naming import TableSelection
 from pgrepl.decoding.pgoutput.stream import publication_names
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
-from pgrepl.store.spool import DDL_TABLE
-from pgrepl.store.unsent import Unsent
+from pgrepl.store.spool.spool_format import DDL_TABLE
+from pgrepl.store.tables.unsent import Unsent
 
 __all__ = ["PublicationState", "Publications", "PublishedTable", "read_publications"]
 

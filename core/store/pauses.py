@@ -15,7 +15,7 @@ from psycopg.rows import class_row
 from pgrepl.config.naming import TableSelection
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
-from pgrepl.store.spool import CHANNEL
+from pgrepl.store.spool.spool_format import CHANNEL
 
 __all__ = [
     "Pause",
@@ -87,7 +87,9 @@ def select_tables(
     connection: Connection, source_id: int, selection: TableSelection
 ) -> Sequence[_Name]:
     """Return the tables that patterns take in, a partition by its root's name or its own."""
-    rows = connection.execute(load_query("pgrepl.store", "table_roots"), {"source": source_id})
+    rows = connection.execute(
+        load_query("pgrepl.store.tables", "table_roots"), {"source": source_id}
+    )
     return [
         (schema, name)
         for schema, name, *root in rows

@@ -11,9 +11,9 @@ from pgrepl.config.naming import NameClashError, shown_name
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.command import Application
-from pgrepl.ddl_capture.apply.compare import DifferentError
-from pgrepl.ddl_capture.apply.create_as import FILLED, find_filled
 from pgrepl.ddl_capture.apply.parking import ParkedError, check_parked
+from pgrepl.ddl_capture.apply.structure.compare import DifferentError
+from pgrepl.ddl_capture.apply.structure.create_as import FILLED, find_filled
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite, decode_event
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError

@@ -9,7 +9,11 @@ from functools import partial
 import psycopg
 
 from pgrepl.ddl_capture import journal
-from pgrepl.ddl_capture.apply.adapt import (
+from pgrepl.ddl_capture.apply.execution import Execution
+from pgrepl.ddl_capture.apply.identity import note_lacking_identity
+from pgrepl.ddl_capture.apply.parking import ParkedError
+from pgrepl.ddl_capture.apply.scope import Scope
+from pgrepl.ddl_capture.apply.statement.adapt import (
     drop_left,
     keep_elements,
     make_create_as,
@@ -19,23 +23,19 @@ from pgrepl.ddl_capture.apply.adapt import (
     set_bounds,
     split_sequence,
 )
-from pgrepl.ddl_capture.apply.compare import Comparison, DifferentError
-from pgrepl.ddl_capture.apply.concerned import Concern, find_concern
-from pgrepl.ddl_capture.apply.create_as import FILLED, copied_relations, create_filled
-from pgrepl.ddl_capture.apply.create_table import create_table
-from pgrepl.ddl_capture.apply.detach import DetachedPartition, find_detached
-from pgrepl.ddl_capture.apply.execution import Execution
-from pgrepl.ddl_capture.apply.grants import split_grant
-from pgrepl.ddl_capture.apply.identity import note_lacking_identity
-from pgrepl.ddl_capture.apply.object_kind import correct_kind
-from pgrepl.ddl_capture.apply.parking import ParkedError
-from pgrepl.ddl_capture.apply.scope import Scope
-from pgrepl.ddl_capture.apply.structure import mapped_name
-from pgrepl.ddl_capture.apply.subject import (
+from pgrepl.ddl_capture.apply.statement.concerned import Concern, find_concern
+from pgrepl.ddl_capture.apply.statement.detach import DetachedPartition, find_detached
+from pgrepl.ddl_capture.apply.statement.grants import split_grant
+from pgrepl.ddl_capture.apply.statement.object_kind import correct_kind
+from pgrepl.ddl_capture.apply.statement.subject import (
     qualify,
     read_subject,
     renamed_schema,
 )
+from pgrepl.ddl_capture.apply.structure.compare import Comparison, DifferentError
+from pgrepl.ddl_capture.apply.structure.create_as import FILLED, copied_relations, create_filled
+from pgrepl.ddl_capture.apply.structure.create_table import create_table
+from pgrepl.ddl_capture.apply.structure.differences import mapped_name
 from pgrepl.ddl_capture.apply.target_session import Environment
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
@@ -48,7 +48,7 @@ from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
 from pgrepl.failpoint import reach
 from pgrepl.postgres.sqlstate import is_transient, reason
 from pgrepl.store.ddl_journal import Outcome
-from pgrepl.store.resync_queue import read_due
+from pgrepl.store.resync.resync_queue import read_due
 from pgrepl.syntax.parse import SqlSyntaxError, Tree
 from pgrepl.syntax.remap import RemapError, remap
 from pgrepl.syntax.statement_kinds import statement_of

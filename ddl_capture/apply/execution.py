@@ -9,7 +9,7 @@ from functools import partial
 import psycopg
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.apply.adapt import check_bounds, has_cascade
+from pgrepl.ddl_capture.apply.statement.adapt import check_bounds, has_cascade
 from pgrepl.ddl_capture.apply.target_catalog import read_functions
 from pgrepl.ddl_capture.apply.target_session import Environment
 from pgrepl.ddl_capture.apply.workspace import Workspace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from pgrepl.ddl_capture.apply.structure import mapped_name
+from pgrepl.ddl_capture.apply.structure.differences import mapped_name
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.definition import TableDefinition
 

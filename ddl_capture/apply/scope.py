@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.apply.structure import mapped_name
-from pgrepl.ddl_capture.apply.subject import altered_tables, renamed_schema
+from pgrepl.ddl_capture.apply.statement.subject import altered_tables, renamed_schema
+from pgrepl.ddl_capture.apply.structure.differences import mapped_name
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent
 from pgrepl.ddl_capture.definition import TableDefinition, TableName

@@ -19,8 +19,8 @@ from pgrepl.ddl_capture.policy.functions import TargetFunction
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.sources import add_target_schema, remove_target_schemas
-from pgrepl.store.table_names import remove_table, rename_table
-from pgrepl.store.tables import add_new_table, is_replicated
+from pgrepl.store.tables.source_tables import add_new_table, is_replicated
+from pgrepl.store.tables.table_names import remove_table, rename_table
 
 __all__ = [
     "TargetRelation",

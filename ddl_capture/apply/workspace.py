@@ -14,7 +14,7 @@ from pgrepl.catalog.ownership import hand_over, owns
 from pgrepl.config.model import SourceConfig
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture.apply.parking import check_parked
-from pgrepl.ddl_capture.apply.qualify import CaptureMap, make_map, new_target_schema
+from pgrepl.ddl_capture.apply.statement.qualify import CaptureMap, make_map, new_target_schema
 from pgrepl.ddl_capture.apply.target_catalog import (
     TargetRelation,
     empty,
@@ -39,18 +39,18 @@ from pgrepl.ddl_capture.policy.functions import used_sequences
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
-from pgrepl.store.interrupted import release_interrupted
 from pgrepl.store.parked import read_interrupted, read_parkings
-from pgrepl.store.resync_queue import mark_due
+from pgrepl.store.resync.interrupted import release_interrupted
+from pgrepl.store.resync.resync_queue import mark_due
 from pgrepl.store.sources import add_target_schema, read_target_schemas
-from pgrepl.store.table_marks import mark_resync, mark_void
-from pgrepl.store.tables import (
+from pgrepl.store.tables.source_tables import (
     are_copied_after,
     is_replicated,
     read_source_oids,
     read_source_tables,
     set_source_oid,
 )
+from pgrepl.store.tables.table_marks import mark_resync, mark_void
 from pgrepl.syntax.parse import Tree, walk
 
 __all__ = ["Workspace"]

@@ -19,7 +19,7 @@ from pgrepl import __version__
 from pgrepl.monitor.snapshot import Snapshot
 from pgrepl.monitor.web.source_metrics import COUNTERS, GAUGES, Measure
 from pgrepl.status import SourceStatus
-from pgrepl.store.counters import DURATIONS_S, BatchCounter
+from pgrepl.store.monitoring.counters import DURATIONS_S, BatchCounter
 
 __all__ = ["Metrics"]
 

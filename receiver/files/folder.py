@@ -9,7 +9,7 @@ from pathlib import Path
 from pgrepl.config.model import SourceConfig
 from pgrepl.errors import SourceError
 from pgrepl.receiver.files.reader import SUFFIXES
-from pgrepl.receiver.streams.envelope import table_of
+from pgrepl.receiver.streams.envelopes.envelope import table_of
 from pgrepl.receiver.streams.record import Place
 from pgrepl.store.streams import Partition
 from pgrepl.terminal import command

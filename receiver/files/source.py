@@ -24,13 +24,13 @@ from pgrepl.receiver.files.folder import (
 from pgrepl.receiver.files.history import FilesHistory
 from pgrepl.receiver.files.reader import FileReader, open_reader
 from pgrepl.receiver.source import Surroundings
-from pgrepl.receiver.spool_session import SpoolSession
-from pgrepl.receiver.spool_writer import SpoolWriter
-from pgrepl.receiver.streams.envelope import EnvelopeReader
+from pgrepl.receiver.spool.spool_session import SpoolSession
+from pgrepl.receiver.spool.spool_writer import SpoolWriter
+from pgrepl.receiver.streams.envelopes.envelope import EnvelopeReader
+from pgrepl.receiver.streams.envelopes.make import make_envelope
 from pgrepl.receiver.streams.handing import Handing, StoppedInside
 from pgrepl.receiver.streams.intake import Intake
 from pgrepl.receiver.streams.layouts import TableMissingError
-from pgrepl.receiver.streams.make import make_envelope
 from pgrepl.receiver.streams.retry import Past
 from pgrepl.store.streams import Partition
 

@@ -18,10 +18,10 @@ from pgrepl.receiver.kafka.start_check import (
 )
 from pgrepl.receiver.kafka.stream import KafkaStream
 from pgrepl.receiver.source import Surroundings
-from pgrepl.receiver.spool_session import SpoolSession
-from pgrepl.receiver.streams.envelope import EnvelopeReader
+from pgrepl.receiver.spool.spool_session import SpoolSession
+from pgrepl.receiver.streams.envelopes.envelope import EnvelopeReader
+from pgrepl.receiver.streams.envelopes.make import make_envelope
 from pgrepl.receiver.streams.intake import Intake
-from pgrepl.receiver.streams.make import make_envelope
 from pgrepl.receiver.streams.record import Place
 from pgrepl.receiver.streams.retry import Past
 from pgrepl.store.streams import Partition

@@ -15,7 +15,7 @@ from pgrepl.kafka.client import told, translate
 from pgrepl.position import Position
 from pgrepl.receiver.kafka.start_check import deleted
 from pgrepl.receiver.source import Surroundings
-from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.spool.spool_writer import SpoolWriter
 from pgrepl.receiver.streams.handing import Handing, StoppedInside
 from pgrepl.receiver.streams.intake import Intake
 from pgrepl.receiver.streams.layouts import TableMissingError

@@ -1,7 +1,7 @@
 """Messages become segments of whole transactions. No I/O: bytes in, batches out.
 
 This module follows the stream: which transaction is in hand, where each change goes, what was lost
-on the way. How lines gather and leave is ``pgrepl.receiver.segment_buffer``.
+on the way. How lines gather and leave is ``pgrepl.receiver.spool.segment_buffer``.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pgrepl.decoding.stream import Action, StreamDecoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.native import Connected, Native, Routed
-from pgrepl.receiver.batch import Batch
-from pgrepl.receiver.bucket_messages import BucketMessages
 from pgrepl.receiver.flow import Flow
 from pgrepl.receiver.postgres.protocol import XLOG_DATA_FRAMING, Framing
 from pgrepl.receiver.routing import Route, Router, TableName
-from pgrepl.receiver.segment_buffer import SegmentBuffer
-from pgrepl.store.spool import PAYLOAD_LIMIT
+from pgrepl.receiver.spool.batch import Batch
+from pgrepl.receiver.spool.bucket_messages import BucketMessages
+from pgrepl.receiver.spool.segment_buffer import SegmentBuffer
+from pgrepl.store.spool.spool_format import PAYLOAD_LIMIT
 
 __all__ = ["FRAME_BYTES", "Assembler"]
 

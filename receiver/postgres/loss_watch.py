@@ -27,12 +27,12 @@ from pgrepl.publications.late import LateTable, read_late_tables
 from pgrepl.publications.tables import Publications, read_publications
 from pgrepl.receiver.postgres.slot_reading import SlotReading
 from pgrepl.receiver.routing import TableName
-from pgrepl.receiver.spool_session import SpoolSession
-from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.spool.spool_session import SpoolSession
+from pgrepl.receiver.spool.spool_writer import SpoolWriter
 from pgrepl.receiver.wakeup import Wakeup
-from pgrepl.store.resync_queue import mark_late
-from pgrepl.store.table_marks import add_lost_table
-from pgrepl.store.unsent import Unsent, read_unsent, record_unsent
+from pgrepl.store.resync.resync_queue import mark_late
+from pgrepl.store.tables.table_marks import add_lost_table
+from pgrepl.store.tables.unsent import Unsent, read_unsent, record_unsent
 
 __all__ = ["WatchedReading"]
 

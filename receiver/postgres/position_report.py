@@ -7,7 +7,7 @@ import time
 
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.assembler import Assembler
-from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.spool.spool_writer import SpoolWriter
 
 __all__ = ["PositionReport"]
 

@@ -32,7 +32,7 @@ from pgrepl.receiver.postgres.protocol import (
 from pgrepl.receiver.postgres.slot_access import SlotAccess
 from pgrepl.receiver.postgres.stream_loop import SOURCE_TIMEOUT_S
 from pgrepl.receiver.source import Surroundings
-from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.spool.spool_writer import SpoolWriter
 
 __all__ = ["PullLoop"]
 

@@ -11,7 +11,7 @@ from pgrepl.receiver.postgres.pull_loop import PullLoop
 from pgrepl.receiver.postgres.slot_access import SlotAccess
 from pgrepl.receiver.postgres.stream_loop import StreamLoop
 from pgrepl.receiver.source import Surroundings
-from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.spool.spool_writer import SpoolWriter
 
 __all__ = ["SlotReading"]
 

@@ -22,7 +22,7 @@ from pgrepl.receiver.postgres.slot_reading import SlotReading
 from pgrepl.receiver.postgres.start_check import check_start
 from pgrepl.receiver.routing import Router
 from pgrepl.receiver.source import Surroundings
-from pgrepl.receiver.spool_session import Progress, SpoolSession
+from pgrepl.receiver.spool.spool_session import Progress, SpoolSession
 
 __all__ = ["PostgresSource"]
 

@@ -12,7 +12,7 @@ from pgrepl.errors import SourceError, SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.slot import PLUGINS
 from pgrepl.receiver.postgres.catalog import SourceFacts
-from pgrepl.receiver.spool_session import Progress
+from pgrepl.receiver.spool.spool_session import Progress
 from pgrepl.store.sources import SourceRow
 from pgrepl.terminal import command
 

@@ -23,7 +23,7 @@ from pgrepl.receiver.postgres.position_report import PositionReport
 from pgrepl.receiver.postgres.protocol import XLOG_DATA, decode_keepalive
 from pgrepl.receiver.postgres.replication_stream import ReplicationStream
 from pgrepl.receiver.source import Surroundings
-from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.spool.spool_writer import SpoolWriter
 
 __all__ = ["SOURCE_TIMEOUT_S", "StreamLoop"]
 

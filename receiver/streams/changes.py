@@ -11,7 +11,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.layouts import RowLayout
 from pgrepl.receiver.streams.record import Record
-from pgrepl.store.spool import SERIAL_BUCKET, SegmentKind, SpoolPart
+from pgrepl.store.spool.spool_format import SERIAL_BUCKET, SegmentKind, SpoolPart
 
 __all__ = ["Gathered", "Outlet"]
 

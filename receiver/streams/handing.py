@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.source import Surroundings
-from pgrepl.receiver.spool_writer import SpoolWriter
+from pgrepl.receiver.spool.batch import Batch
+from pgrepl.receiver.spool.spool_writer import SpoolWriter
 
 __all__ = ["Handing", "StoppedInside"]
 

@@ -11,13 +11,13 @@ from pgrepl.decoding.records.serialized import Datum
 from pgrepl.decoding.records.values import BadValue, json_text
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.batch import Batch
 from pgrepl.receiver.routing import TableName
-from pgrepl.receiver.spool_session import SpoolSession
+from pgrepl.receiver.spool.batch import Batch
+from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.receiver.streams.changes import Gathered
-from pgrepl.receiver.streams.envelope import EnvelopeReader
+from pgrepl.receiver.streams.envelopes.envelope import EnvelopeReader
 from pgrepl.receiver.streams.record import Part, Place, Record
-from pgrepl.store.spool import bucket_of
+from pgrepl.store.spool.spool_format import bucket_of
 from pgrepl.store.streams import OffsetMove, ParkedRecord, Partition
 
 __all__ = ["Intake"]

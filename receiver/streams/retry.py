@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from pgrepl.decoding.records.values import BadValue, json_text
 from pgrepl.receiver.streams.changes import Gathered
-from pgrepl.receiver.streams.envelope import EnvelopeReader, RowId
+from pgrepl.receiver.streams.envelopes.envelope import EnvelopeReader, RowId
 from pgrepl.receiver.streams.intake import Intake
 from pgrepl.receiver.streams.layouts import TableMissingError
 from pgrepl.receiver.streams.record import Place, Record

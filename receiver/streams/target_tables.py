@@ -24,7 +24,7 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.receiver.routing import TableName
 from pgrepl.store.sources import SourceRow, add_target_schema, read_target_schemas
-from pgrepl.store.tables import add_new_table
+from pgrepl.store.tables.source_tables import add_new_table
 
 __all__ = ["ColumnSpec", "TargetTables"]
 

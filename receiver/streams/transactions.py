@@ -25,9 +25,9 @@ from pgrepl.errors import SourceError, TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
-from pgrepl.receiver.streams.debezium import Change
-from pgrepl.receiver.streams.debezium_exact import DebeziumExact
-from pgrepl.receiver.streams.envelope import read_value, table_of
+from pgrepl.receiver.streams.envelopes.debezium import Change
+from pgrepl.receiver.streams.envelopes.debezium_exact import DebeziumExact
+from pgrepl.receiver.streams.envelopes.envelope import read_value, table_of
 from pgrepl.receiver.streams.layouts import Layouts, TableMissingError
 from pgrepl.receiver.streams.record import Place, Record
 from pgrepl.receiver.streams.waiting import Item, Memory, Run, WaitingQueue

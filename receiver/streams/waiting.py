@@ -19,7 +19,7 @@ from pgrepl.decoding.debezium.event import Event, TransactionEnd
 from pgrepl.decoding.records.serialized import Datum
 from pgrepl.errors import SpoolError
 from pgrepl.receiver.routing import TableName
-from pgrepl.receiver.streams.debezium import Change
+from pgrepl.receiver.streams.envelopes.debezium import Change
 from pgrepl.receiver.streams.record import Part, Place, Record
 
 __all__ = ["Item", "Memory", "Run", "WaitingQueue"]

@@ -19,10 +19,10 @@ from pgrepl.replayer.chunked.visibility import Visibility, group_by_chunk
 from pgrepl.replayer.chunked.zones import Division, Step, Zone, divide
 from pgrepl.replayer.shard.apply import TableFailed, apply_changes, shape_of, told
 from pgrepl.replayer.shard.fold import net_of
-from pgrepl.replayer.shard.merge import Conflict, Outcome, merge_leniently
-from pgrepl.replayer.shard.staging import write_stage
+from pgrepl.replayer.shard.merging.merge_sets import Conflict, Outcome, merge_leniently
+from pgrepl.replayer.shard.merging.staging import write_stage
 from pgrepl.replayer.target_table import TableName
-from pgrepl.store.resync_chunks import (
+from pgrepl.store.resync.resync_chunks import (
     LiveCopy,
     add_rereads,
     add_xids,

@@ -13,8 +13,8 @@ from psycopg.sql import SQL, Composable, Identifier, Literal
 from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.chunked.zones import Zone
-from pgrepl.replayer.shard.staging import copy_rows, stage_cast
-from pgrepl.store.resync_chunks import ChunkRow, KeyText
+from pgrepl.replayer.shard.merging.staging import copy_rows, stage_cast
+from pgrepl.store.resync.resync_chunks import ChunkRow, KeyText
 
 __all__ = ["KeyStage", "in_range", "is_after"]
 

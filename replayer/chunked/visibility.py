@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from pgrepl.decoding.changes import unreadable
 from pgrepl.decoding.payload import PayloadDecoder
-from pgrepl.store.copy_start import CopyStart
-from pgrepl.store.resync_chunks import ChunkRow
+from pgrepl.store.resync.resync_chunks import ChunkRow
+from pgrepl.store.tables.copy_start import CopyStart
 
 __all__ = ["Visibility", "group_by_chunk"]
 

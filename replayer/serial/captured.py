@@ -11,7 +11,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.replayer.serial.line_replay import Lines
 from pgrepl.replayer.target_table import TableName
 from pgrepl.store.sources import SourceRow
-from pgrepl.store.spool import DDL_TABLE
+from pgrepl.store.spool.spool_format import DDL_TABLE
 
 __all__ = ["is_row", "make_captured", "read_rows"]
 

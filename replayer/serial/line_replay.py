@@ -18,7 +18,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.shard.apply import TableFailed, told
 from pgrepl.replayer.target_table import Table, TableName, Tables
-from pgrepl.store.spool import DDL_TABLE
+from pgrepl.store.spool.spool_format import DDL_TABLE
 
 __all__ = ["Handlers", "LineReplay", "Lines"]
 

@@ -13,7 +13,7 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
 from pgrepl.replayer.chunked.apply import apply_spooled, restart_copy
-from pgrepl.replayer.parking import Place, add_payload, count_conflict, park
+from pgrepl.replayer.parked.parking import Place, add_payload, count_conflict, park
 from pgrepl.replayer.serial.captured import is_row, make_captured, read_rows
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
@@ -22,11 +22,11 @@ from pgrepl.replayer.shard.task import Parking, stop_at
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.parked import follow_parking
 from pgrepl.store.parked_ddl import WaitingDdl, decide_to_retry, keep_ddl, park_for_ddl
-from pgrepl.store.shard_progress import move_all, remove_applied
+from pgrepl.store.progress.shard_progress import move_all, remove_applied
 from pgrepl.store.sources import SourceRow
-from pgrepl.store.spool import SERIAL_BUCKET
-from pgrepl.store.spool_rows import SpooledPart, read_part, read_part_keys, read_parts
-from pgrepl.store.tables import add_unknown_table
+from pgrepl.store.spool.spool_format import SERIAL_BUCKET
+from pgrepl.store.spool.spool_rows import SpooledPart, read_part, read_part_keys, read_parts
+from pgrepl.store.tables.source_tables import add_unknown_table
 
 if TYPE_CHECKING:
     from pgrepl.ddl_capture import Applier

@@ -19,8 +19,8 @@ from pgrepl.errors import PgreplError, SpoolError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, reason
 from pgrepl.replayer.shard.fold import is_insert_only, net_of, split_by_key
-from pgrepl.replayer.shard.merge import Conflict, Outcome, merge
-from pgrepl.replayer.shard.staging import StagingTable, copy_inserts, write_stage
+from pgrepl.replayer.shard.merging.merge_sets import Conflict, Outcome, merge
+from pgrepl.replayer.shard.merging.staging import StagingTable, copy_inserts, write_stage
 
 __all__ = [
     "TableFailed",

@@ -11,7 +11,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.target_table import Table, TableName, Tables
-from pgrepl.store.spool_rows import PartKey, SpooledPart, read_parts
+from pgrepl.store.spool.spool_rows import PartKey, SpooledPart, read_parts
 
 __all__ = ["Chunk", "read_chunks"]
 

@@ -1,8 +1,8 @@
 """Sessions beside a task's own that apply slices of its big tables at the same time.
 
-A server process uses one core, and a table with most of the changes is one process's work. What is
-exact about it stands in ``pgrepl.store.applied_slices``. Whenever something is not as usual the
-task begins again and does all of it in one session.
+A server process uses one core, and a table with most of the changes is one process's work. Why
+that is exact is said in ``pgrepl.store.progress.applied_slices``. Whenever something is not as
+usual the task begins again and does all of it in one session.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.slicing import has_fixed_keys, slice_changes
 from pgrepl.replayer.shard.together import apply_plainly
 from pgrepl.replayer.target_table import TableName
-from pgrepl.store.applied_slices import (
+from pgrepl.store.parked import follow_parking
+from pgrepl.store.progress.applied_slices import (
     AppliedSlice,
     add_slice,
     can_be_sliced,
@@ -31,7 +32,6 @@ from pgrepl.store.applied_slices import (
     join_transaction,
     remove_slices,
 )
-from pgrepl.store.parked import follow_parking
 
 __all__ = ["Helpers", "NotSliced", "open_helpers"]
 

@@ -25,25 +25,25 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, translate
 from pgrepl.replayer.chunked.apply import apply_live
 from pgrepl.replayer.chunked.spooled import SpooledChanges
-from pgrepl.replayer.parking import add_parts, count_conflict, park
+from pgrepl.replayer.parked.parking import add_parts, count_conflict, park
 from pgrepl.replayer.session import lend_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, stage_changes, unforeseen
 from pgrepl.replayer.shard.chunks import Chunk, read_chunks
 from pgrepl.replayer.shard.helpers import NotSliced, open_helpers
-from pgrepl.replayer.shard.merge import Outcome
+from pgrepl.replayer.shard.merging.merge_sets import Outcome
+from pgrepl.replayer.shard.merging.staging import StagingTable
 from pgrepl.replayer.shard.prefetch import one_ahead
 from pgrepl.replayer.shard.slicing import leave_out
-from pgrepl.replayer.shard.staging import StagingTable
 from pgrepl.replayer.shard.together import apply_tables
 from pgrepl.replayer.target_table import TableName, Tables
-from pgrepl.store.applied_slices import read_slices, remove_slices
 from pgrepl.store.parked import follow_parking, keep_parked
-from pgrepl.store.shard_progress import Fenced, move
-from pgrepl.store.spool import DDL_TABLE
-from pgrepl.store.spool_rows import PartKey, weigh_parts
-from pgrepl.store.table_marks import mark_resync
-from pgrepl.store.tables import add_unknown_table
+from pgrepl.store.progress.applied_slices import read_slices, remove_slices
+from pgrepl.store.progress.shard_progress import Fenced, move
+from pgrepl.store.spool.spool_format import DDL_TABLE
+from pgrepl.store.spool.spool_rows import PartKey, weigh_parts
+from pgrepl.store.tables.source_tables import add_unknown_table
+from pgrepl.store.tables.table_marks import mark_resync
 
 __all__ = [
     "Parking",

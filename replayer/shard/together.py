@@ -21,16 +21,16 @@ from pgrepl.config.model import OnConflict
 from pgrepl.decoding.changes import TableChanges
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.apply import TableFailed, apply_changes, can_copy, shape_of, told
-from pgrepl.replayer.shard.arrays import (
+from pgrepl.replayer.shard.fold import KeyedNet, net_of
+from pgrepl.replayer.shard.merging.arrays import (
     FEW_ROWS,
     ArrayStatement,
     array_statements,
     can_send_arrays,
     start,
 )
-from pgrepl.replayer.shard.fold import KeyedNet, net_of
-from pgrepl.replayer.shard.merge import Conflict, Outcome, merge_plainly
-from pgrepl.replayer.shard.staging import copy_inserts, write_stage
+from pgrepl.replayer.shard.merging.merge_sets import Conflict, Outcome, merge_plainly
+from pgrepl.replayer.shard.merging.staging import copy_inserts, write_stage
 
 __all__ = ["apply_plainly", "apply_tables"]
 

@@ -30,8 +30,8 @@ from pgrepl.resync.chunked.ending import EndedError
 from pgrepl.resync.chunked.pacing import estimate_chunks
 from pgrepl.resync.chunked.rows import ChunkRows
 from pgrepl.resync.chunked.scope import KeyScope, RangeScope, Scope
-from pgrepl.store.copy_start import CopyStart
-from pgrepl.store.resync_chunks import (
+from pgrepl.store.progress.shard_progress import read_least_applied
+from pgrepl.store.resync.resync_chunks import (
     LiveCopy,
     add_chunk,
     add_rereads,
@@ -44,15 +44,15 @@ from pgrepl.store.resync_chunks import (
     set_reread,
     set_version,
 )
-from pgrepl.store.resyncs import (
+from pgrepl.store.resync.running_resyncs import (
     add_progress,
     read_amount,
     set_chunk_estimate,
     set_resync_state,
     set_snapshot,
 )
-from pgrepl.store.shard_progress import read_least_applied
-from pgrepl.store.target_tables import read_versions
+from pgrepl.store.tables.copy_start import CopyStart
+from pgrepl.store.tables.target_tables import read_versions
 
 __all__ = [
     "Chunk",

@@ -15,7 +15,8 @@ from pgrepl.errors import TargetError, TargetUnavailable
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.resync_chunks import (
+from pgrepl.store.progress.shard_progress import read_least_applied, take_positions
+from pgrepl.store.resync.resync_chunks import (
     LiveCopy,
     cancel_live,
     count_left,
@@ -25,9 +26,8 @@ from pgrepl.store.resync_chunks import (
     remove_chunks,
     restart_chunks,
 )
-from pgrepl.store.resyncs import ResyncRow, remove_resync
-from pgrepl.store.shard_progress import read_least_applied, take_positions
-from pgrepl.store.target_tables import read_versions
+from pgrepl.store.resync.running_resyncs import ResyncRow, remove_resync
+from pgrepl.store.tables.target_tables import read_versions
 
 __all__ = ["EndedError", "Ending", "cancel_chunks"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pgrepl.store.resyncs import Amount
+from pgrepl.store.resync.running_resyncs import Amount
 
 __all__ = ["FIRST_LIMIT", "estimate_chunks", "next_limit"]
 

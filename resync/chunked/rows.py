@@ -13,8 +13,8 @@ from psycopg.sql import SQL, Composable, Composed, Identifier
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.connect import Connection
-from pgrepl.replayer.shard.keys import is_same_key
-from pgrepl.store.resync_chunks import KeyText
+from pgrepl.replayer.shard.merging.keys import is_same_key
+from pgrepl.store.resync.resync_chunks import KeyText
 
 __all__ = ["ChunkRows"]
 

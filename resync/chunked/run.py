@@ -27,18 +27,18 @@ from pgrepl.resync.chunked.ending import EndedError, Ending
 from pgrepl.resync.chunked.keys import find_key, judge_key
 from pgrepl.resync.chunked.pacing import FIRST_LIMIT, next_limit
 from pgrepl.resync.open_transactions import await_commits
-from pgrepl.resync.whole import CancelledError
-from pgrepl.store.resync_chunks import begin_live, restart_chunks, set_chunk_key
-from pgrepl.store.resyncs import (
+from pgrepl.resync.whole.run import CancelledError
+from pgrepl.store.progress.shard_progress import take_positions
+from pgrepl.store.resync.resync_chunks import begin_live, restart_chunks, set_chunk_key
+from pgrepl.store.resync.running_resyncs import (
     Amount,
     ResyncRow,
     find_resync_name,
     read_amount,
     start_resync,
 )
-from pgrepl.store.shard_progress import take_positions
 from pgrepl.store.sources import SourceRow, read_target_schemas
-from pgrepl.store.tables import find_copy
+from pgrepl.store.tables.source_tables import find_copy
 
 __all__ = ["ChunkedResync", "find_obstacle", "run_chunked"]
 

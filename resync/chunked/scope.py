@@ -9,7 +9,7 @@ from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.replayer.chunked.key_stage import in_range
-from pgrepl.store.resync_chunks import KeyText
+from pgrepl.store.resync.resync_chunks import KeyText
 
 __all__ = ["KeyScope", "RangeScope", "Scope"]
 

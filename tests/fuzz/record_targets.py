@@ -15,15 +15,15 @@ from pgrepl.decoding.records.serialized import JsonReader, Reader
 from pgrepl.decoding.records.values import BadValue
 from pgrepl.receiver.files.avro_blocks import AvroBlocks
 from pgrepl.receiver.files.json_lines import JsonLines
-from pgrepl.receiver.streams.debezium import DebeziumUpsert
-from pgrepl.receiver.streams.envelope import EnvelopeReader
+from pgrepl.receiver.streams.envelopes.debezium import DebeziumUpsert
+from pgrepl.receiver.streams.envelopes.envelope import EnvelopeReader
+from pgrepl.receiver.streams.envelopes.upsert import UpsertEnvelope
 from pgrepl.receiver.streams.layouts import TableMissingError
 from pgrepl.receiver.streams.record import Record
 from pgrepl.receiver.streams.transactions import DebeziumTransactions
-from pgrepl.receiver.streams.upsert import UpsertEnvelope
 from pgrepl.receiver.streams.waiting import Memory
-from tests.support.debezium_events import FIXTURES
-from tests.support.stream_intake import Outlet, layouts_of
+from tests.support.streams.debezium_events import FIXTURES
+from tests.support.streams.stream_intake import Outlet, layouts_of
 
 __all__ = ["avro_file", "avro_record", "debezium_record", "json_lines", "upsert_record"]
 

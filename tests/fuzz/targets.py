@@ -26,7 +26,7 @@ from pgrepl.native import native
 from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.protocol import decode_keepalive
 from pgrepl.receiver.routing import Router
-from pgrepl.store.spool import bucket_of
+from pgrepl.store.spool.spool_format import bucket_of
 from pgrepl.syntax.parse import SqlSyntaxError, parse
 from pgrepl.syntax.remap import RemapError, SchemaMap, remap
 from tests.fuzz import record_targets

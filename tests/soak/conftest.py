@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.receiving import make_cluster, stream_alone, stream_from
+from tests.support.running.receiving import make_cluster, stream_alone, stream_from
 
 __all__ = ["make_cluster", "stream_alone", "stream_from"]

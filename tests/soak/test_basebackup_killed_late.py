@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.killing import kill_and_go_on
+from tests.support.running.killing import kill_and_go_on
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

@@ -12,10 +12,10 @@ import pytest
 
 from pgrepl.throwaway import Broker
 from tests.support.database import Database
-from tests.support.debezium_live import LiveDebezium
-from tests.support.debezium_made import end, event
-from tests.support.kafka import Stream, Topics
-from tests.support.memory import peak_mib
+from tests.support.machine.memory import peak_mib
+from tests.support.streams.debezium_live import LiveDebezium
+from tests.support.streams.debezium_made import end, event
+from tests.support.streams.kafka import Stream, Topics
 
 
 @pytest.fixture

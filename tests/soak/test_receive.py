@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from tests.support.counting import assert_exactly_once, await_more, load
-from tests.support.memory import peak_mib
+from tests.support.machine.memory import peak_mib
 from tests.support.waiting import wait_until
+from tests.support.workloads.counting import assert_exactly_once, await_more, load
 
 logger = logging.getLogger(__name__)
 

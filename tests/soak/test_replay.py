@@ -16,12 +16,12 @@ from pgrepl.replayer.shard.task import ShardResult, run_shard
 from pgrepl.throwaway import Cluster
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.spark.test_replay_random import run_seed
-from tests.support.backlog import make_backlog, plan
 from tests.support.database import Database
-from tests.support.memory import peak_mib
-from tests.support.pipeline import Pipeline, clone
+from tests.support.machine.memory import peak_mib
 from tests.support.program import run_pgrepl, write_config
-from tests.support.replaying import checksums
+from tests.support.running.backlog import make_backlog, plan
+from tests.support.running.pipeline import Pipeline, clone
+from tests.support.running.replaying import checksums
 
 logger = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ import psycopg
 import pytest
 
 from tests.support.database import Database
-from tests.support.killing import write_copy_config
-from tests.support.pipeline import QUICK, Pipeline
 from tests.support.program import run_pgrepl
+from tests.support.running.killing import write_copy_config
+from tests.support.running.pipeline import QUICK, Pipeline
 
 SEEDS = int(os.environ.get("PGREPL_SOAK_SEEDS", "20"))
 ALONE = replace(QUICK, driver_changes=10**9)

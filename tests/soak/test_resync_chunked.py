@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from tests.support.live import Live
-from tests.support.live_writers import FILL, SPOIL, TABLE, live_writers
+from tests.support.running.live import Live
+from tests.support.workloads.live_writers import FILL, SPOIL, TABLE, live_writers
 
 SEEDS = int(os.environ.get("PGREPL_SOAK_SEEDS", "20"))
 PLACES = ("chunks_begun", "chunk_read", "before_chunk_commit", "chunk_placed", "before_chunks_end")

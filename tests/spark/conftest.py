@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from pgrepl.throwaway import Cluster
-from tests.support.backlog import make_backlog
-from tests.support.pipeline import Pipeline, clone
+from tests.support.running.backlog import make_backlog
+from tests.support.running.pipeline import Pipeline, clone
 
 
 @pytest.fixture(scope="session", autouse=True)

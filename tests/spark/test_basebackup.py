@@ -10,9 +10,17 @@ from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import AlreadyRunning, SourceError, TargetError
 from pgrepl.postgres.connect import connect
-from tests.support.copying import SQL, Recorder, copy, has_slot, slot_of, state_of, structure
-from tests.support.replaying import checksums, replay_slot
-from tests.support.workload import make_tables, writers
+from tests.support.running.copying import (
+    SQL,
+    Recorder,
+    copy,
+    has_slot,
+    slot_of,
+    state_of,
+    structure,
+)
+from tests.support.running.replaying import checksums, replay_slot
+from tests.support.workloads.workload import make_tables, writers
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

@@ -7,12 +7,12 @@ import subprocess
 
 import pytest
 
-from tests.support.copying import copy, has_slot, state_of
-from tests.support.killing import kill_and_go_on, write_copy_config
 from tests.support.program import COMMAND, run_pgrepl
-from tests.support.replaying import checksums
+from tests.support.running.copying import copy, has_slot, state_of
+from tests.support.running.killing import kill_and_go_on, write_copy_config
+from tests.support.running.replaying import checksums
 from tests.support.waiting import wait_until
-from tests.support.workload import make_tables
+from tests.support.workloads.workload import make_tables
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

@@ -11,12 +11,12 @@ import pytest
 
 from pgrepl.errors import SourceError
 from pgrepl.parallel import workers
-from tests.support.copying import Recorder, copy
-from tests.support.killing import write_copy_config
 from tests.support.program import COMMAND
-from tests.support.replaying import checksums
+from tests.support.running.copying import Recorder, copy
+from tests.support.running.killing import write_copy_config
+from tests.support.running.replaying import checksums
 from tests.support.waiting import wait_until
-from tests.support.workload import make_tables
+from tests.support.workloads.workload import make_tables
 
 WAITING = (
     "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"

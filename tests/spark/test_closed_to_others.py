@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import spark_attack
-from tests.support.listening import family, listening_ports, listening_sockets
-from tests.support.second_user import run_as_stranger
+from tests.support.machine.listening import family, listening_ports, listening_sockets
+from tests.support.machine.second_user import run_as_stranger
+from tests.support.spark import spark_attack
 from tests.support.waiting import wait_until
 
 # Its first job lasts until somebody writes into the pipe.

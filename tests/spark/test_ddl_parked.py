@@ -7,8 +7,8 @@ import pytest
 from pgrepl.ddl_capture import Applier, decide, install
 from pgrepl.errors import DdlStopped
 from pgrepl.store.ddl_journal import DecisionKind
-from tests.support.backlog import control, die_at
-from tests.support.pipeline import IN_PIECES, Pipeline
+from tests.support.running.backlog import control, die_at
+from tests.support.running.pipeline import IN_PIECES, Pipeline
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.ddl_capture import Applier, install
-from tests.support.pipeline import Pipeline
+from tests.support.running.pipeline import Pipeline
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

@@ -19,8 +19,8 @@ import pytest
 
 from pgrepl.throwaway import Cluster, ServerBinaries
 from tests.support.database import Database
+from tests.support.machine.tls import Authority
 from tests.support.program import run_pgrepl, write_config
-from tests.support.tls import Authority
 
 #: Where the passwords are, to be found in no output.
 PASSWORDS = {"replicator": "s3cret-on-the-source", "loader": "s3cret-on-the-target"}

@@ -13,9 +13,9 @@ from pgrepl.ddl_capture import Applier, install
 from pgrepl.receiver import Receiver
 from pgrepl.replayer import Replayer
 from pgrepl.resync import Resyncer
-from tests.support.copying import make_config, structure
-from tests.support.pgbench import make_pgbench_tables, pgbench
-from tests.support.pipeline import QUICK, Pipeline
+from tests.support.running.copying import make_config, structure
+from tests.support.running.pipeline import QUICK, Pipeline
+from tests.support.workloads.pgbench import make_pgbench_tables, pgbench
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

@@ -6,7 +6,7 @@ import pytest
 
 from pgrepl import ddl_capture
 from pgrepl.resync import Resyncer
-from tests.support.pipeline import Pipeline
+from tests.support.running.pipeline import Pipeline
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

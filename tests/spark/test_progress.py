@@ -14,8 +14,8 @@ import pytest
 from pgrepl.lsn import Lsn
 from tests.support.database import Database
 from tests.support.program import run_pgrepl
-from tests.support.receiving import stream_from
-from tests.support.streaming import Streaming
+from tests.support.running.receiving import stream_from
+from tests.support.running.streaming import Streaming
 
 __all__ = ["stream_from"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.reach_hostile import HOSTILE_SCENARIOS
-from tests.support.reach_others import OTHER_SCENARIOS
-from tests.support.reach_tables import TABLE_SCENARIOS
-from tests.support.reaching import apply_scenarios, assert_equal, copy_scenarios, run_scenarios
+from tests.support.ddl.reach_hostile import HOSTILE_SCENARIOS
+from tests.support.ddl.reach_others import OTHER_SCENARIOS
+from tests.support.ddl.reach_tables import TABLE_SCENARIOS
+from tests.support.ddl.reaching import apply_scenarios, assert_equal, copy_scenarios, run_scenarios
 
 pytestmark = [pytest.mark.usefixtures("one_spark_session"), pytest.mark.timeout(600)]
 

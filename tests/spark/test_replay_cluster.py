@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from tests.support.pipeline import Pipeline
 from tests.support.program import COMMAND, write_config
-from tests.support.spark_cluster import SparkCluster
+from tests.support.running.pipeline import Pipeline
+from tests.support.spark.spark_cluster import SparkCluster
 from tests.support.waiting import wait_until
 
 WAITING = (

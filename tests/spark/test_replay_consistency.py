@@ -8,12 +8,12 @@ import pytest
 
 from pgrepl.errors import TargetError
 from pgrepl.replayer.shard.task import run_shard
-from pgrepl.store.spool import bucket_of
-from tests.support.backlog import plan
-from tests.support.debezium_made import end, event
-from tests.support.kafka import Stream, Topics
-from tests.support.pipeline import QUICK, Pipeline
-from tests.support.polling import polling
+from pgrepl.store.spool.spool_format import bucket_of
+from tests.support.running.backlog import plan
+from tests.support.running.pipeline import QUICK, Pipeline
+from tests.support.streams.debezium_made import end, event
+from tests.support.streams.kafka import Stream, Topics
+from tests.support.workloads.polling import polling
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

@@ -8,11 +8,11 @@ from pgrepl.ddl_capture import Applier, install
 from pgrepl.errors import DdlStopped
 from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import open_session
-from pgrepl.store.shard_progress import Fenced
-from tests.support.backlog import die_at, plan
-from tests.support.copying import structure
-from tests.support.pipeline import IN_PIECES, QUICK, Pipeline
-from tests.support.workload import make_tables
+from pgrepl.store.progress.shard_progress import Fenced
+from tests.support.running.backlog import die_at, plan
+from tests.support.running.copying import structure
+from tests.support.running.pipeline import IN_PIECES, QUICK, Pipeline
+from tests.support.workloads.workload import make_tables
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

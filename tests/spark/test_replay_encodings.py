@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.ddl_capture import Applier, decide, install
-from tests.support.backlog import control
-from tests.support.pipeline import Pipeline
+from tests.support.running.backlog import control
+from tests.support.running.pipeline import Pipeline
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

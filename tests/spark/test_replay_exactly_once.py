@@ -11,9 +11,9 @@ from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
 from pgrepl.replayer.spark_job import ShardJobs
-from pgrepl.store.shard_progress import Fenced, finish
-from tests.support.backlog import control, die_at, plan
-from tests.support.pipeline import QUICK, NoDdl
+from pgrepl.store.progress.shard_progress import Fenced, finish
+from tests.support.running.backlog import control, die_at, plan
+from tests.support.running.pipeline import QUICK, NoDdl
 
 #: A few parts of the spool make a chunk, and the next is read while one is applied.
 SMALL = ReplaySettings(step_bytes=1, chunk_bytes=4000)

@@ -9,13 +9,13 @@ import pytest
 
 from pgrepl.ddl_capture import Applier
 from pgrepl.errors import DdlError, PgreplError, SpoolError, TargetUnavailable
+from pgrepl.replayer.parked.work_off import retry_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.shard.task import ShardResult, run_shard
-from pgrepl.replayer.work_off import retry_table
 from pgrepl.store.parked import list_parked
-from tests.support.backlog import TABLES, control, plan
-from tests.support.pipeline import QUICK, Pipeline
-from tests.support.replaying import checksums
+from tests.support.running.backlog import TABLES, control, plan
+from tests.support.running.pipeline import QUICK, Pipeline
+from tests.support.running.replaying import checksums
 from tests.support.waiting import wait_until
 
 

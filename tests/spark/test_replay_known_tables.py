@@ -13,9 +13,9 @@ from pgrepl.replayer.shard import together
 from pgrepl.replayer.shard.task import ShardResult, run_shard
 from pgrepl.replayer.target_table import Tables
 from pgrepl.store.sources import find_source
-from tests.support.backlog import control, plan
-from tests.support.pipeline import IN_PIECES, QUICK, Pipeline
-from tests.support.type_scenarios import TYPES
+from tests.support.running.backlog import control, plan
+from tests.support.running.pipeline import IN_PIECES, QUICK, Pipeline
+from tests.support.workloads.type_scenarios import TYPES
 
 NAME = ("public", "t")
 

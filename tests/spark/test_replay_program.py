@@ -10,10 +10,10 @@ import pytest
 from pgrepl.errors import PgreplError
 from pgrepl.postgres.advisory_locks import copy_lock, find_holder, take_lock
 from pgrepl.replayer.spark_job import ShardJobs
-from pgrepl.store.resync_queue import mark_due
+from pgrepl.store.resync.resync_queue import mark_due
 from pgrepl.throwaway import Cluster
-from tests.support.backlog import control
 from tests.support.program import COMMAND, run_pgrepl, write_config
+from tests.support.running.backlog import control
 from tests.support.waiting import wait_until
 
 

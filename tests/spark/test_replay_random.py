@@ -9,9 +9,9 @@ import pytest
 from pgrepl.receiver import ReceiverSettings
 from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.shard.task import run_shard
-from tests.support.backlog import die_at, plan
-from tests.support.pipeline import Pipeline
-from tests.support.random_source import TABLES, change_at_random
+from tests.support.running.backlog import die_at, plan
+from tests.support.running.pipeline import Pipeline
+from tests.support.workloads.random_source import TABLES, change_at_random
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

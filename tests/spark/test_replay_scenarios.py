@@ -10,11 +10,11 @@ from psycopg.sql import SQL, Identifier
 
 from pgrepl.replayer import ReplaySettings
 from tests.support.database import Database
-from tests.support.pipeline import IN_PIECES, Pipeline, clone
-from tests.support.replaying import checksums
-from tests.support.scenarios import SCENARIOS
-from tests.support.table_scenarios import TABLE_SCENARIOS
-from tests.support.type_scenarios import TYPE_SCENARIOS
+from tests.support.running.pipeline import IN_PIECES, Pipeline, clone
+from tests.support.running.replaying import checksums
+from tests.support.workloads.scenarios import SCENARIOS
+from tests.support.workloads.table_scenarios import TABLE_SCENARIOS
+from tests.support.workloads.type_scenarios import TYPE_SCENARIOS
 
 ALL = {**SCENARIOS, **TABLE_SCENARIOS, **TYPE_SCENARIOS}
 

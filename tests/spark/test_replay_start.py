@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from pgrepl.replayer import ReplaySettings
-from tests.support.backlog import die_at
-from tests.support.listening import family
-from tests.support.pipeline import Pipeline
+from tests.support.machine.listening import family
 from tests.support.program import COMMAND, run_pgrepl, write_config
+from tests.support.running.backlog import die_at
+from tests.support.running.pipeline import Pipeline
 from tests.support.waiting import wait_until
 
 #: As the program has it: a few changes do without Spark.

@@ -22,13 +22,13 @@ from pgrepl.resync import Resyncer
 from pgrepl.resync.release import apply_waiting
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
-from tests.support.backlog import control, die_at
-from tests.support.copying import Recorder
-from tests.support.killing import write_copy_config
-from tests.support.pipeline import QUICK, Pipeline
 from tests.support.program import run_pgrepl
+from tests.support.running.backlog import control, die_at
+from tests.support.running.copying import Recorder
+from tests.support.running.killing import write_copy_config
+from tests.support.running.pipeline import QUICK, Pipeline
 from tests.support.waiting import wait_until
-from tests.support.workload import make_tables, writers
+from tests.support.workloads.workload import make_tables, writers
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

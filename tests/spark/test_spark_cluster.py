@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from pgrepl.doctor import Status
+from pgrepl.doctor.checks.spark_checks import check_closed
 from pgrepl.doctor.machine import SparkProbe
-from pgrepl.doctor.spark_checks import check_closed
-from tests.support.copying import copy
 from tests.support.program import run_pgrepl, write_config
-from tests.support.replaying import checksums
-from tests.support.spark_cluster import SparkCluster, bare_python
-from tests.support.workload import make_tables
+from tests.support.running.copying import copy
+from tests.support.running.replaying import checksums
+from tests.support.spark.spark_cluster import SparkCluster, bare_python
+from tests.support.workloads.workload import make_tables
 
 PROGRAM = """
 import json, sys
@@ -25,7 +25,7 @@ from pgrepl.spark.session import build_session
 def look(_):
     import os, pgrepl, pgrepl.basebackup.rows.task
     from pgrepl.postgres.queries import load_query
-    query = load_query("pgrepl.store", "copy_progress")
+    query = load_query("pgrepl.store.tables", "copy_progress")
     return os.getpid(), pgrepl.__file__, query
 
 session = build_session(SparkConfig(**json.load(sys.stdin)), "test")

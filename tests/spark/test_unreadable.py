@@ -11,9 +11,9 @@ import pytest
 
 from pgrepl.ddl_capture import Applier, install
 from tests.spark.test_resync_after_ddl import due, make_resyncer
-from tests.support.copying import slot_of
-from tests.support.pipeline import Pipeline
 from tests.support.program import run_pgrepl, write_config
+from tests.support.running.copying import slot_of
+from tests.support.running.pipeline import Pipeline
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

@@ -9,12 +9,12 @@ import pytest
 from pgrepl.config.dsn import Side
 from pgrepl.ddl_capture import Applier
 from pgrepl.postgres.connect import connect
-from pgrepl.replayer.parked_tables import find_parked
+from pgrepl.replayer.parked.parked_tables import find_parked
+from pgrepl.replayer.parked.work_off import retry_table
 from pgrepl.replayer.session import open_session
-from pgrepl.replayer.work_off import retry_table
 from pgrepl.store import migrations
-from pgrepl.store.spool import bucket_of
-from tests.support.pipeline import QUICK, Pipeline
+from pgrepl.store.spool.spool_format import bucket_of
+from tests.support.running.pipeline import QUICK, Pipeline
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.pipeline import Pipeline
+from tests.support.running.pipeline import Pipeline
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from tests.support.fork_server import ForkedProcess, fork_server
+from tests.support.machine.fork_server import ForkedProcess, fork_server
 
 COMMAND = (str(Path(sys.executable).with_name("pgrepl")),)
 

@@ -11,7 +11,7 @@ from pgrepl.decoding.pgoutput.framing import unpack
 from pgrepl.decoding.pgoutput.grammar import BEGIN, OID, RELATION, Relation, read_position
 from pgrepl.decoding.pgoutput.table_changes import TupleChanges
 from pgrepl.native import Native, native
-from pgrepl.store.copy_start import CopyStart
+from pgrepl.store.tables.copy_start import CopyStart
 
 __all__ = ["TuplesByTable"]
 

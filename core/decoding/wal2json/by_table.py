@@ -15,7 +15,7 @@ from pgrepl.decoding.wal2json.grammar import (
     table_key,
 )
 from pgrepl.decoding.wal2json.table_changes import LineChanges
-from pgrepl.store.copy_start import CopyStart
+from pgrepl.store.tables.copy_start import CopyStart
 
 __all__ = ["LinesByTable", "contained_in", "extract"]
 

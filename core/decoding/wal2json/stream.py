@@ -18,7 +18,7 @@ from pgrepl.decoding.wal2json.grammar import (
 )
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.store.spool import microseconds
+from pgrepl.store.spool.spool_format import microseconds
 
 __all__ = ["Wal2JsonStream"]
 

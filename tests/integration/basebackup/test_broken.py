@@ -11,10 +11,10 @@ from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.run import copy_source
 from pgrepl.config.dsn import Dsn
 from pgrepl.errors import SourceUnavailable, TargetUnavailable
-from tests.support.copying import Recorder, copy, make_config, state_of
-from tests.support.proxy import Proxy
-from tests.support.replaying import checksums
-from tests.support.small_disk import database_on_small_disk, filled
+from tests.support.machine.proxy import Proxy
+from tests.support.machine.small_disk import database_on_small_disk, filled
+from tests.support.running.copying import Recorder, copy, make_config, state_of
+from tests.support.running.replaying import checksums
 
 ROWS = """
 create schema app;

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.copying import copy, structure
-from tests.support.replaying import checksums
+from tests.support.running.copying import copy, structure
+from tests.support.running.replaying import checksums
 
 # The table with the check is the bigger one, so its rows are copied first.
 TABLES = """

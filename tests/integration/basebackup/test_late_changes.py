@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from tests.support.copying import Recorder, copy, state_of
-from tests.support.replaying import checksums
+from tests.support.running.copying import Recorder, copy, state_of
+from tests.support.running.replaying import checksums
 
 
 def values_of(database, schema):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.copying import copy
+from tests.support.running.copying import copy
 
 
 def test_type_that_cannot_be_printed_is_copied(source, target):

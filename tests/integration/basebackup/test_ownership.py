@@ -17,9 +17,9 @@ from pgrepl.config.model import Config, TargetConfig
 from pgrepl.doctor import Status, examine
 from pgrepl.drop import drop_source
 from pgrepl.errors import TargetError
-from tests.support.copying import Recorder, has_slot, make_config
 from tests.support.database import Database
-from tests.support.patient import ORIGIN_FUNCTIONS
+from tests.support.running.copying import Recorder, has_slot, make_config
+from tests.support.running.patient import ORIGIN_FUNCTIONS
 
 OBJECTS = (
     "create schema app",

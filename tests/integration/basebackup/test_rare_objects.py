@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgrepl.config.naming import TableSelection
-from tests.support.copying import copy, structure
-from tests.support.replaying import checksums
+from tests.support.running.copying import copy, structure
+from tests.support.running.replaying import checksums
 
 FOREIGN = """
 create foreign data wrapper nothing;

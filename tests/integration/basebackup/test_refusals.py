@@ -20,10 +20,10 @@ from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import ConfigError, SourceError, SourceUnavailable, TargetError, UsageError
 from pgrepl.postgres.connect import connect
-from tests.support.copying import copy, has_slot, make_config, state_of, structure
 from tests.support.program import run_pgrepl, write_config
+from tests.support.running.copying import copy, has_slot, make_config, state_of, structure
 from tests.support.waiting import wait_until
-from tests.support.workload import make_tables
+from tests.support.workloads.workload import make_tables
 
 
 @pytest.fixture(autouse=True)

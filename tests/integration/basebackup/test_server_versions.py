@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.copying import copy, structure
-from tests.support.replaying import checksums
+from tests.support.running.copying import copy, structure
+from tests.support.running.replaying import checksums
 
 #: Tables by the first major version that has what they show.
 TABLES = {

@@ -10,8 +10,8 @@ from pgrepl.basebackup.rows.parts import plan_parts
 from pgrepl.basebackup.snapshot import keep_new_snapshot
 from pgrepl.catalog.tables import read_tables
 from pgrepl.config.dsn import Side
-from tests.support.copying import Recorder, copy, make_config
-from tests.support.replaying import checksums
+from tests.support.running.copying import Recorder, copy, make_config
+from tests.support.running.replaying import checksums
 
 ROWS = 600
 VALUE_BYTES = 100_000

@@ -10,8 +10,8 @@ from pgrepl.basebackup.dry_run import plan_copy
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import SourceError
-from tests.support.copying import SQL, copy, has_slot, make_config, slot_of
-from tests.support.replaying import checksums, replay_slot
+from tests.support.running.copying import SQL, copy, has_slot, make_config, slot_of
+from tests.support.running.replaying import checksums, replay_slot
 
 # Whoever runs the source's code on the target finds what it read and wrote.
 VICTIM = """

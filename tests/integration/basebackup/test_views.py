@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgrepl.config.naming import TableSelection
-from tests.support.copying import copy
 from tests.support.program import run_pgrepl, write_config
+from tests.support.running.copying import copy
 
 OBJECTS = """
 create schema app;

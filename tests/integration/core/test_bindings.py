@@ -10,15 +10,15 @@ import pytest
 from psycopg import errors
 
 from pgrepl.lsn import Lsn
-from pgrepl.store.bindings import prune, publish
-from tests.support.bindings import (
+from pgrepl.store.progress.bindings import prune, publish
+from tests.support.database import Database
+from tests.support.running.bindings import (
     add_streaming_source,
     apply,
     publish_at,
     spool,
     target_connection,
 )
-from tests.support.database import Database
 from tests.support.waiting import wait_until
 
 

@@ -12,7 +12,7 @@ from pgrepl.postgres.connect import connect
 from pgrepl.store import migrations
 from pgrepl.store.migrations import known_migrations, migrate
 from tests.support.database import Database
-from tests.support.lines import begin, change
+from tests.support.messages.lines import begin, change
 
 #: The first version that has a spool.
 SPOOL = 2

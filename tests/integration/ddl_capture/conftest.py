@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.database import Database
-from tests.support.following import Following
+from tests.support.ddl.following import Following
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from pgrepl.ddl_capture import Applier, decide, install
 from pgrepl.errors import DdlStopped
-from tests.support.backlog import control
-from tests.support.pipeline import Pipeline
+from tests.support.running.backlog import control
+from tests.support.running.pipeline import Pipeline
 
 SETUP = """
 create schema app; create schema elsewhere;

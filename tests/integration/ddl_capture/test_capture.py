@@ -14,7 +14,7 @@ from pgrepl.config.naming import SchemaTemplate, TableSelection
 from pgrepl.ddl_capture import install, read_status, switch, uninstall
 from pgrepl.errors import SourceError
 from tests.support.database import Database
-from tests.support.following import run_as
+from tests.support.ddl.following import run_as
 from tests.support.program import run_pgrepl, write_config
 
 

@@ -10,7 +10,7 @@ import pytest
 from pgrepl.errors import DdlStopped
 from pgrepl.throwaway import Cluster
 from tests.support.database import Database
-from tests.support.following import Following, run_as
+from tests.support.ddl.following import Following, run_as
 
 ROLE = "pgrepl_applier"
 SETUP = (

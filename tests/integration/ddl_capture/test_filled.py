@@ -8,7 +8,7 @@ import pytest
 
 from pgrepl.throwaway import Cluster
 from tests.support.database import KeptDatabase
-from tests.support.following import Following
+from tests.support.ddl.following import Following
 
 SETUP = """
 create schema app; create schema secret;

@@ -6,7 +6,7 @@ import pytest
 
 from pgrepl.config.file import load_config
 from pgrepl.ddl_capture import install
-from tests.support.receiving import stream_from
+from tests.support.running.receiving import stream_from
 
 __all__ = ["stream_from"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.following import Following
+from tests.support.ddl.following import Following
 
 SETUP = (
     "create schema app; create table app.a (id int primary key, note text, n int);"

@@ -8,7 +8,7 @@ import pytest
 
 from pgrepl.ddl_capture import find_missed, read_status, switch, uninstall
 from pgrepl.ddl_capture.source import install
-from tests.support.following import Following
+from tests.support.ddl.following import Following
 from tests.support.program import run_pgrepl, write_config
 
 

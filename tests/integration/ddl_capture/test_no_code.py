@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from pgrepl.errors import DdlStopped
-from tests.support.following import Following
+from tests.support.ddl.following import Following
 
 TABLES = (
     "create schema app; create table app.a (id int primary key, n int, s text);"

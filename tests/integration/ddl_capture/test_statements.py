@@ -8,10 +8,10 @@ import pytest
 
 from pgrepl.throwaway import Cluster
 from tests.support.database import KeptDatabase
-from tests.support.ddl_case import TABLES
-from tests.support.ddl_other_cases import INSIDE, OTHERS
-from tests.support.ddl_table_cases import ALTER, CONSTRAINTS, CREATE, PARTITIONS
-from tests.support.following import Following
+from tests.support.ddl.ddl_case import TABLES
+from tests.support.ddl.ddl_other_cases import INSIDE, OTHERS
+from tests.support.ddl.ddl_table_cases import ALTER, CONSTRAINTS, CREATE, PARTITIONS
+from tests.support.ddl.following import Following
 
 CASES = [*ALTER, *CONSTRAINTS, *CREATE, *PARTITIONS, *OTHERS, *INSIDE]
 

@@ -16,9 +16,9 @@ import pytest
 
 from pgrepl.drop import drop_source
 from pgrepl.errors import AlreadyRunning, TargetError
-from tests.support.copying import copy, has_slot, make_config, slot_of
 from tests.support.database import Database
 from tests.support.program import COMMAND, run_pgrepl, write_config
+from tests.support.running.copying import copy, has_slot, make_config, slot_of
 from tests.support.waiting import wait_until
 
 CAPTURE = (

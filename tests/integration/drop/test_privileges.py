@@ -15,9 +15,9 @@ from tests.integration.drop.test_drop import (
     origins,
     remaining,
 )
-from tests.support.copying import has_slot, slot_of
 from tests.support.database import Database
 from tests.support.program import run_pgrepl, write_config
+from tests.support.running.copying import has_slot, slot_of
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.drop.test_drop import capture_of, make_streaming, origins, remaining
-from tests.support.copying import has_slot, slot_of
 from tests.support.database import Database
 from tests.support.program import run_pgrepl, write_config
+from tests.support.running.copying import has_slot, slot_of
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from pgrepl.throwaway import Cluster
 from tests.support.database import Database
-from tests.support.live import Live
+from tests.support.running.live import Live
 
 
 @pytest.fixture

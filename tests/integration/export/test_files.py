@@ -10,8 +10,8 @@ from pgrepl.ddl_capture import install
 from pgrepl.errors import ConfigError, SpoolError, UsageError
 from pgrepl.status import read_status
 from pgrepl.status.target_facts import read_target
-from tests.support.exporting import FileExport
 from tests.support.program import run_pgrepl
+from tests.support.streams.exporting import FileExport
 
 ORDERS = "create table orders (id int primary key, note text, n numeric)"
 BODY = (

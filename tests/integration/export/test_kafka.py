@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from pgrepl.errors import SpoolError
-from pgrepl.export.destinations import KafkaDestination, make_plan
-from pgrepl.export.kafka_address import KafkaAddress
 from pgrepl.export.plan import ExportSettings
 from pgrepl.export.run import Exporter
-from tests.support.exporting import run_until_killed
-from tests.support.kafka import Stream, Topics
-from tests.support.random_source import CHANGES
+from pgrepl.export.sinks.destinations import KafkaDestination, make_plan
+from pgrepl.export.sinks.kafka_address import KafkaAddress
+from tests.support.streams.exporting import run_until_killed
+from tests.support.streams.kafka import Stream, Topics
+from tests.support.workloads.random_source import CHANGES
 
 TABLES = [
     "create table plain (id int primary key, u int, n numeric, note text)",

@@ -15,8 +15,8 @@ from pgrepl.housekeeping import Housekeeper
 from pgrepl.postgres.connect import connect
 from pgrepl.store.sources import SourceRow, find_source
 from tests.support.database import Database
-from tests.support.receiving import make_cluster, stream_alone, stream_from
-from tests.support.streaming import Streaming
+from tests.support.running.receiving import make_cluster, stream_alone, stream_from
+from tests.support.running.streaming import Streaming
 
 __all__ = ["household", "make_cluster", "stream_alone", "stream_from"]
 

@@ -8,8 +8,8 @@ from pgrepl.config.file import load_config
 from pgrepl.housekeeping import Housekeeper
 from pgrepl.replayer import Replayer
 from pgrepl.store.sources import SourceRow
-from tests.support.pipeline import NoDdl
 from tests.support.program import run_pgrepl
+from tests.support.running.pipeline import NoDdl
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 
 from pgrepl.throwaway import Broker
 from tests.support.database import Database
-from tests.support.kafka import Stream, Topics
+from tests.support.streams.kafka import Stream, Topics
 
 
 @pytest.fixture

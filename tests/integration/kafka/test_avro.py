@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.support.debezium_events import FIXTURES, recorded
-from tests.support.registry import Registry
+from tests.support.streams.debezium_events import FIXTURES, recorded
+from tests.support.streams.registry import Registry
 
 
 def recorded_registry():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.debezium_live import LiveDebezium
-from tests.support.polling import polling
+from tests.support.streams.debezium_live import LiveDebezium
+from tests.support.workloads.polling import polling
 
 
 @pytest.mark.soak

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.errors import TargetError
-from tests.support.debezium_events import recorded
-from tests.support.kafka import Stream
+from tests.support.streams.debezium_events import recorded
+from tests.support.streams.kafka import Stream
 
 TABLES = ("customers", "orders", "nopk", "types", "ddl1")
 #: As setup.sql has them, but for the interval: as Debezium sends it by default it is a number.

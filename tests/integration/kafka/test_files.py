@@ -13,9 +13,9 @@ from pyarrow import parquet
 
 from pgrepl.errors import SourceError
 from tests.integration.kafka.test_upsert import put
-from tests.support.debezium_events import recorded
-from tests.support.kafka import Stream
 from tests.support.program import run_pgrepl
+from tests.support.streams.debezium_events import recorded
+from tests.support.streams.kafka import Stream
 
 AVRO = {
     "type": "record",

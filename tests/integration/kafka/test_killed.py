@@ -13,8 +13,8 @@ from pgrepl.receiver import Receiver
 from pgrepl.store.sources import find_source
 from pgrepl.store.streams import OffsetMove, OffsetsMoved, move_partitions
 from tests.integration.kafka.test_upsert import put
-from tests.support.debezium_made import end, event
 from tests.support.program import run_pgrepl
+from tests.support.streams.debezium_made import end, event
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from pgrepl.errors import TargetError
 from pgrepl.postgres.advisory_locks import receive_lock, try_lock
 from pgrepl.postgres.connect import connect
-from tests.support.kafka import Stream
 from tests.support.program import run_pgrepl
+from tests.support.streams.kafka import Stream
 
 
 def retry(stream, *arguments):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.kafka.test_upsert import put
-from tests.support.kafka import BROKER_PASSWORD, BROKER_USER
+from tests.support.machine.tls import Authority
 from tests.support.program import run_pgrepl
-from tests.support.tls import Authority
+from tests.support.streams.kafka import BROKER_PASSWORD, BROKER_USER
 
 
 @pytest.fixture

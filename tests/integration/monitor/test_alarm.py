@@ -11,7 +11,7 @@ import pytest
 from pgrepl.config.file import load_config
 from pgrepl.monitor import Recorder
 from pgrepl.status import read_status
-from tests.support.streaming import Streaming
+from tests.support.running.streaming import Streaming
 
 APPEND = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 

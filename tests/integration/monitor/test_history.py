@@ -11,9 +11,9 @@ from pgrepl.config.file import load_config
 from pgrepl.monitor import Recorder
 from pgrepl.postgres.connect import connect
 from pgrepl.status import read_status
-from pgrepl.store.history import Look, read_history, record_looks, thin_out
+from pgrepl.store.monitoring.history import Look, read_history, record_looks, thin_out
 from tests.support.program import run_pgrepl
-from tests.support.streaming import Streaming
+from tests.support.running.streaming import Streaming
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 
 from pgrepl.config.file import load_config
-from tests.support.asking import ask, served
-from tests.support.looking import apply_spool
+from tests.support.machine.asking import ask, served
 from tests.support.program import run_pgrepl
-from tests.support.streaming import Streaming
+from tests.support.running.looking import apply_spool
+from tests.support.running.streaming import Streaming
 from tests.support.waiting import wait_until
 
 

@@ -13,13 +13,13 @@ from playwright.sync_api import Page, expect
 from pgrepl.config.file import load_config
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import connect
-from pgrepl.store.history import Look, record_looks
+from pgrepl.store.monitoring.history import Look, record_looks
 from pgrepl.throwaway import Cluster
-from tests.support.asking import served
-from tests.support.browser import browser, page
 from tests.support.database import Database
+from tests.support.machine.asking import served
+from tests.support.machine.browser import browser, page
 from tests.support.program import write_config
-from tests.support.streaming import Streaming
+from tests.support.running.streaming import Streaming
 
 __all__ = ["browser", "page"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bindings import add_streaming_source, publish_at
 from tests.support.database import Database
 from tests.support.program import COMMAND, run_pgrepl, write_config
+from tests.support.running.bindings import add_streaming_source, publish_at
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ import pytest
 
 from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
+from pgrepl.doctor.checks.publication_checks import check_publications
 from pgrepl.doctor.finding import Status
-from pgrepl.doctor.publication_checks import check_publications
 from pgrepl.doctor.source_facts import read_source
 from pgrepl.postgres.connect import connect
 from pgrepl.publications.late import read_late_tables
 from pgrepl.publications.make import make_publications
 from pgrepl.publications.plan import drop_statements
 from pgrepl.publications.tables import read_publications
-from tests.support.copying import make_config
+from tests.support.running.copying import make_config
 
 KEYED = "create table t (id int primary key, note text); insert into t values (1, 'one')"
 

@@ -11,8 +11,8 @@ from pgrepl.doctor.plugin_probe import probe_plugin
 from pgrepl.postgres.connect import connect
 from pgrepl.throwaway import Cluster
 from tests.support.database import Database
-from tests.support.receiving import make_cluster, stream_alone, stream_from
-from tests.support.streaming import Streaming
+from tests.support.running.receiving import make_cluster, stream_alone, stream_from
+from tests.support.running.streaming import Streaming
 
 __all__ = ["has_text_numbers", "make_cluster", "stream_alone", "stream_from", "streaming"]
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tests.support.counting import assert_exactly_once, await_more, load
 from tests.support.waiting import wait_until
+from tests.support.workloads.counting import assert_exactly_once, await_more, load
 
 POINTS = (
     "receiver.before_commit",

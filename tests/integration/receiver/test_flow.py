@@ -14,8 +14,8 @@ import pytest
 
 from pgrepl.config.file import load_config
 from pgrepl.receiver import Receiver, ReceiverSettings, Result
-from tests.support.memory import peak_mib
-from tests.support.streaming import Streaming
+from tests.support.machine.memory import peak_mib
+from tests.support.running.streaming import Streaming
 from tests.support.waiting import wait_until
 
 MIB = 1 << 20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.counting import assert_exactly_once, load
-from tests.support.small_disk import database_on_small_disk, filled
+from tests.support.machine.small_disk import database_on_small_disk, filled
 from tests.support.waiting import wait_until
+from tests.support.workloads.counting import assert_exactly_once, load
 
 
 def test_full_disk_confirms_nothing_and_passes_by_itself(make_cluster, stream_from, source):

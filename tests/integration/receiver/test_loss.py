@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.memory import peak_mib
+from tests.support.machine.memory import peak_mib
 from tests.support.waiting import wait_until
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.counting import assert_exactly_once, await_more, load
-from tests.support.proxy import Proxy
+from tests.support.machine.proxy import Proxy
 from tests.support.waiting import wait_until
+from tests.support.workloads.counting import assert_exactly_once, await_more, load
 
 #: The source gives up on a receiver that it does not hear after this time.
 HASTY = {"wal_sender_timeout": "2s"}

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from pgrepl.decoding.pgoutput.framing import unpack
-from tests.support.memory import peak_mib
-from tests.support.tuples import readable
+from tests.support.machine.memory import peak_mib
+from tests.support.messages.tuples import readable
 from tests.support.waiting import wait_until
 
 

@@ -12,9 +12,9 @@ from pgrepl.errors import SourceError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres import pull_loop
 from pgrepl.receiver.postgres.replication_stream import ReplicationStream
-from tests.support.counting import assert_exactly_once, await_more, load
-from tests.support.pulling import die_pulling, make_receiver, pull_once, pulling
+from tests.support.running.pulling import die_pulling, make_receiver, pull_once, pulling
 from tests.support.waiting import wait_until
+from tests.support.workloads.counting import assert_exactly_once, await_more, load
 
 COPIES = (
     "select count(*) from pg_replication_slots"

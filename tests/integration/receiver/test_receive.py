@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from pgrepl.lsn import Lsn
-from pgrepl.store.spool import CHANNEL, MORE, bucket_of
+from pgrepl.store.spool.spool_format import CHANNEL, MORE, bucket_of
 from tests.support.waiting import wait_until
 
 

@@ -9,8 +9,8 @@ from pgrepl.errors import SourceError
 from pgrepl.postgres.encodings import python_codec
 from pgrepl.receiver import run
 from pgrepl.receiver.postgres import source as postgres_source
-from tests.support.counting import load
 from tests.support.waiting import wait_until
+from tests.support.workloads.counting import load
 
 
 @pytest.fixture

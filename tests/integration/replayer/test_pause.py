@@ -7,8 +7,8 @@ import json
 import pytest
 
 from pgrepl.replayer import ReplaySettings
-from tests.support.pipeline import Pipeline
 from tests.support.program import run_pgrepl, write_config
+from tests.support.running.pipeline import Pipeline
 
 #: Few changes go without Spark.
 QUICK = ReplaySettings(backoff_s=0.01, backoff_limit_s=0.05, lock_timeout_s=0.3)

@@ -13,16 +13,16 @@ from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.shard import helpers as helpers_of_tasks
 from pgrepl.replayer.shard import together
 from pgrepl.replayer.shard.task import ShardResult, run_shard
-from pgrepl.store.applied_slices import (
+from pgrepl.store.parked import follow_parking
+from pgrepl.store.progress.applied_slices import (
     AppliedSlice,
     add_slice,
     current_transaction,
     join_transaction,
 )
-from pgrepl.store.parked import follow_parking
-from tests.support.backlog import control, die_at, plan
 from tests.support.database import Database
-from tests.support.pipeline import Pipeline, clone
+from tests.support.running.backlog import control, die_at, plan
+from tests.support.running.pipeline import Pipeline, clone
 
 #: Few changes are many, in several chunks, and they go without Spark.
 SLICED = ReplaySettings(

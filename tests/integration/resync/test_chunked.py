@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.database import Database
-from tests.support.live import Live
-from tests.support.live_writers import FILL, SPOIL, TABLE, live_writers
+from tests.support.running.live import Live
+from tests.support.workloads.live_writers import FILL, SPOIL, TABLE, live_writers
 
 
 @pytest.fixture(autouse=True)

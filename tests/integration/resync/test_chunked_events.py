@@ -19,10 +19,10 @@ from pgrepl.resync.chunked.keys import find_key
 from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
-from pgrepl.resync.whole import CancelledError
-from tests.support.copying import Recorder
+from pgrepl.resync.whole.run import CancelledError
 from tests.support.database import Database
-from tests.support.live import Live
+from tests.support.running.copying import Recorder
+from tests.support.running.live import Live
 
 ROWS = 120
 CHUNK = 25

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pgrepl.config.naming import TableSelection
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
-from tests.support.copying import Recorder, copy, has_slot, make_config, slot_of, state_of
-from tests.support.replaying import checksums, replay_slot
-from tests.support.workload import make_tables
+from tests.support.running.copying import Recorder, copy, has_slot, make_config, slot_of, state_of
+from tests.support.running.replaying import checksums, replay_slot
+from tests.support.workloads.workload import make_tables
 
 
 def test_source_without_tables_streams_and_its_tables_join(source, target):

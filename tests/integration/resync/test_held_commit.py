@@ -12,15 +12,15 @@ import pytest
 
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import SourceUnavailable
-from pgrepl.resync import whole
 from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
-from tests.support.copying import Recorder
+from pgrepl.resync.whole import run as whole_run
 from tests.support.database import Database
-from tests.support.pipeline import QUICK, Pipeline
+from tests.support.running.copying import Recorder
+from tests.support.running.pipeline import QUICK, Pipeline
 from tests.support.waiting import wait_until
-from tests.support.workload import make_tables
+from tests.support.workloads.workload import make_tables
 
 #: Everything is applied by the driver: no Spark is needed for that.
 ALONE = replace(QUICK, driver_changes=10**9)
@@ -87,7 +87,7 @@ def test_commit_that_no_snapshot_sees_yet_is_waited_for_or_it_would_be_lost(
         assert target.value(held) == 1
         # Who goes by positions alone takes it for copied, as it is before the snapshot's.
         with monkeypatch.context() as control:
-            control.setattr(whole, "await_commits", lambda *_: None)
+            control.setattr(whole_run, "await_commits", lambda *_: None)
             resync(pipeline, wait_s=30)
         assert target.value(held) == 0
     pipeline.apply(ALONE)

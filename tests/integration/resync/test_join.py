@@ -14,11 +14,11 @@ from pgrepl.postgres.connect import connect
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from pgrepl.store.sources import record_patterns
-from tests.support.copying import Recorder, copy, make_config, slot_of, structure
-from tests.support.killing import write_copy_config
 from tests.support.program import run_pgrepl
-from tests.support.replaying import checksums, replay_slot
-from tests.support.workload import make_tables, writers
+from tests.support.running.copying import Recorder, copy, make_config, slot_of, structure
+from tests.support.running.killing import write_copy_config
+from tests.support.running.replaying import checksums, replay_slot
+from tests.support.workloads.workload import make_tables, writers
 
 NEW = """
 create type app.mood as enum ('good', 'bad');

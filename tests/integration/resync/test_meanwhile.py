@@ -23,11 +23,11 @@ from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from pgrepl.throwaway.cluster import LOGICAL_DECODING, Cluster
 from pgrepl.throwaway.unprivileged import server_account
-from tests.support.copying import Recorder
 from tests.support.database import Database
-from tests.support.killing import write_copy_config
-from tests.support.pipeline import QUICK, Pipeline
 from tests.support.program import run_pgrepl
+from tests.support.running.copying import Recorder
+from tests.support.running.killing import write_copy_config
+from tests.support.running.pipeline import QUICK, Pipeline
 
 #: Without Spark: the driver applies all.
 ALONE = replace(QUICK, driver_changes=10**9)

@@ -15,13 +15,13 @@ from pgrepl.errors import UsageError
 from pgrepl.resync.cancel import cancel_tables
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
-from pgrepl.resync.whole import CancelledError
-from tests.support.copying import Recorder, copy, make_config, slot_of
-from tests.support.killing import write_copy_config
+from pgrepl.resync.whole.run import CancelledError
 from tests.support.program import run_pgrepl
-from tests.support.replaying import checksums, replay_slot
+from tests.support.running.copying import Recorder, copy, make_config, slot_of
+from tests.support.running.killing import write_copy_config
+from tests.support.running.replaying import checksums, replay_slot
 from tests.support.waiting import wait_until
-from tests.support.workload import make_tables
+from tests.support.workloads.workload import make_tables
 
 
 def resync(target, source, *tables: str, **options) -> list[str]:

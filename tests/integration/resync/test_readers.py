@@ -13,9 +13,9 @@ from pgrepl.config.naming import TableSelection
 from pgrepl.errors import TargetUnavailable
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
-from tests.support.copying import Recorder, copy, make_config
 from tests.support.database import Database
-from tests.support.replaying import checksums
+from tests.support.running.copying import Recorder, copy, make_config
+from tests.support.running.replaying import checksums
 
 TABLES = """
 create schema app;

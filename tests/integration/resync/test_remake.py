@@ -11,10 +11,10 @@ from pgrepl.config.naming import TableSelection
 from pgrepl.errors import TargetError, UsageError
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
-from tests.support.copying import Recorder, copy, make_config, slot_of, structure
-from tests.support.killing import write_copy_config
 from tests.support.program import run_pgrepl
-from tests.support.replaying import checksums, replay_slot
+from tests.support.running.copying import Recorder, copy, make_config, slot_of, structure
+from tests.support.running.killing import write_copy_config
+from tests.support.running.replaying import checksums, replay_slot
 
 TABLES = """
 create schema app;

@@ -15,12 +15,12 @@ from pgrepl.errors import AlreadyRunning, SourceUnavailable, TargetError, UsageE
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from pgrepl.store.parked import follow_parking
-from tests.support.copying import Recorder, copy, make_config, slot_of
-from tests.support.killing import write_copy_config
 from tests.support.program import run_pgrepl
-from tests.support.replaying import checksums, replay_slot
+from tests.support.running.copying import Recorder, copy, make_config, slot_of
+from tests.support.running.killing import write_copy_config
+from tests.support.running.replaying import checksums, replay_slot
 from tests.support.waiting import wait_until
-from tests.support.workload import make_tables, writers
+from tests.support.workloads.workload import make_tables, writers
 
 
 def resync(target, source, *tables: str, watcher: Recorder | None = None, wait_s: int = 30) -> Any:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.database import Database
-from tests.support.receiving import make_cluster, stream_alone, stream_from
-from tests.support.streaming import Streaming
+from tests.support.running.receiving import make_cluster, stream_alone, stream_from
+from tests.support.running.streaming import Streaming
 
 __all__ = ["make_cluster", "stream_alone", "stream_from", "streaming"]
 

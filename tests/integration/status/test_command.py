@@ -15,9 +15,9 @@ import time
 
 import pytest
 
-from tests.support.looking import apply_spool
 from tests.support.program import COMMAND, run_pgrepl
-from tests.support.streaming import Streaming
+from tests.support.running.looking import apply_spool
+from tests.support.running.streaming import Streaming
 
 
 def status(streaming: Streaming, *arguments: str, code: int = 0) -> str:

@@ -10,10 +10,10 @@ from datetime import timedelta
 import pytest
 
 from pgrepl.lsn import Lsn
-from pgrepl.store.bindings import publish
-from tests.support.bindings import target_connection
-from tests.support.looking import apply_spool, look, positions
-from tests.support.streaming import Streaming
+from pgrepl.store.progress.bindings import publish
+from tests.support.running.bindings import target_connection
+from tests.support.running.looking import apply_spool, look, positions
+from tests.support.running.streaming import Streaming
 from tests.support.waiting import wait_until
 
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pgrepl.throwaway import Broker
-from tests.support.kafka import KAFKA_JARS
+from tests.support.streams.kafka import KAFKA_JARS
 from tests.support.waiting import wait_until
 
 _OWNER = """

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from pgrepl.basebackup.schema.code.expressions import Key
+from pgrepl.basebackup.schema.code.without_code import Reduced, without_code
 from pgrepl.basebackup.schema.dump import Dump
 from pgrepl.basebackup.schema.errors import CodeNeededError, UnknownStatementError
-from pgrepl.basebackup.schema.expressions import Key
 from pgrepl.basebackup.schema.source_objects import SourceObjects
 from pgrepl.basebackup.schema.views import Views
-from pgrepl.basebackup.schema.without_code import Reduced, without_code
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.syntax.parse import parse, to_sql
 

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from pgrepl.cli import basebackup_output
-from pgrepl.cli.basebackup_output import BarWatcher, LogWatcher, make_bars
+from pgrepl.cli.output import basebackup_output
+from pgrepl.cli.output.basebackup_output import BarWatcher, LogWatcher, make_bars
 from pgrepl.log import configure_logging
-from pgrepl.store.copy_work import TableProgress
+from pgrepl.store.tables.copy_work import TableProgress
 
 MB = 1024 * 1024
 CONTROL = re.compile("\x1b[^a-zA-Z]*[a-zA-Z]|\r")

@@ -15,16 +15,17 @@ from typer.testing import CliRunner
 
 from pgrepl.basebackup.report import CopyReport
 from pgrepl.basebackup.schema.needed_objects import LeftOut
-from pgrepl.cli import basebackup_output, doctor, output, receive, status_output
+from pgrepl.cli import doctor, receive
 from pgrepl.cli.main import app
-from pgrepl.cli.status_lines import Line
-from pgrepl.cli.verify_output import BarWatcher
+from pgrepl.cli.output import basebackup_output, results, status_output
+from pgrepl.cli.output.status_lines import Line
+from pgrepl.cli.output.verify_output import BarWatcher
 from pgrepl.config.model import SparkConfig
 from pgrepl.doctor import Area, Examination, Finding, Remedy, Status
 from pgrepl.errors import ConfigError, DdlError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver import Result
-from pgrepl.store.copy_work import TableProgress
+from pgrepl.store.tables.copy_work import TableProgress
 from tests.support.program import run_pgrepl
 
 NAME = "a\x1b]0;owned\x07[red]\n\x9b2J$(touch x)"
@@ -97,13 +98,13 @@ def test_finding_of_doctor(shown):
 
 def test_line_of_status(shown):
     line = Line(NAME, NAME, "red")
-    text = shown(lambda: output.make_console().print(status_output._styled(line)))
+    text = shown(lambda: results.make_console().print(status_output._styled(line)))
     assert text.count("touch x") == 2  # label and text
     assert all(line.isprintable() for line in lines_without_our_own(text))
 
 
 def test_console_shows_escaped_what_nobody_escaped_before(shown):
-    text = shown(lambda: output.make_console().print(Text(NAME, style="red")))
+    text = shown(lambda: results.make_console().print(Text(NAME, style="red")))
     assert r"a\x1b]0;owned" in text
     assert "\x1b[31m" in text
     assert all(line.isprintable() for line in lines_without_our_own(text))
@@ -111,7 +112,7 @@ def test_console_shows_escaped_what_nobody_escaped_before(shown):
 
 def test_bar_of_verify(shown):
     def show():
-        with Progress(console=output.make_console()) as progress:
+        with Progress(console=results.make_console()) as progress:
             BarWatcher(progress, NAME).begin("comparing")
 
     text = shown(show)
@@ -121,10 +122,10 @@ def test_bar_of_verify(shown):
 
 def test_script_is_exact_for_a_program_and_harmless_on_a_terminal(shown, capsys):
     script = f'drop table "{NAME}";\n'
-    text = shown(output.print_script, script)
+    text = shown(results.print_script, script)
     assert "touch x" in text
     assert all(line.isprintable() for line in text.split("\n"))
-    output.print_script(script)
+    results.print_script(script)
     assert capsys.readouterr().out == script
 
 

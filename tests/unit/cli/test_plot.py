@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from pgrepl.cli.history_output import history_lines
-from pgrepl.cli.plot import plot, resample, sparkline
+from pgrepl.cli.output.history_output import history_lines
+from pgrepl.cli.output.plot import plot, resample, sparkline
 from pgrepl.status.history import History, Point
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

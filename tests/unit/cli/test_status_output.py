@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.cli.plot import sparkline
-from pgrepl.cli.status_lines import print_bytes
+from pgrepl.cli.output.plot import sparkline
+from pgrepl.cli.output.status_lines import print_bytes
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from pgrepl.cli.verify_output import BarWatcher, print_reports
+from pgrepl.cli.output.verify_output import BarWatcher, print_reports
 from pgrepl.errors import TargetError
 from pgrepl.verify import (
     RowDifference,

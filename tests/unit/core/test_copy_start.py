@@ -6,7 +6,7 @@ import pytest
 
 from pgrepl.decoding.wal2json.by_table import contained_in
 from pgrepl.lsn import Lsn
-from pgrepl.store.copy_start import CopyStart, _widened
+from pgrepl.store.tables.copy_start import CopyStart, _widened
 
 EPOCH = 1 << 32
 

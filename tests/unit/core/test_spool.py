@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.config.model import BUCKET_COUNT
-from pgrepl.store.spool import bucket_of, microseconds
+from pgrepl.store.spool.spool_format import bucket_of, microseconds
 
 
 def test_buckets_are_what_they_always_were():

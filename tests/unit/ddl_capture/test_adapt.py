@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from psycopg import errors
 
-from pgrepl.ddl_capture.apply.adapt import split_sequence
+from pgrepl.ddl_capture.apply.statement.adapt import split_sequence
 from pgrepl.ddl_capture.policy.missing_objects import is_needless
 from pgrepl.syntax.parse import parse_one, to_sql
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pgrepl.ddl_capture.apply.qualify import CaptureMap
-from pgrepl.ddl_capture.apply.reconcile import plan_steps
+from pgrepl.ddl_capture.apply.statement.qualify import CaptureMap
+from pgrepl.ddl_capture.apply.structure.reconcile import plan_steps
 from pgrepl.ddl_capture.definition import TableDefinition, decode_definition
 from pgrepl.syntax.parse import SqlSyntaxError
 

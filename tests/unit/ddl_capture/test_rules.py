@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.config.model import CODE_KINDS
-from pgrepl.ddl_capture.apply.qualify import CaptureMap
+from pgrepl.ddl_capture.apply.statement.qualify import CaptureMap
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError, refine, skip_reason
 from pgrepl.syntax.parse import parse, to_sql
 from pgrepl.syntax.remap import RemapError, remap

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pgrepl.ddl_capture.apply.qualify import CaptureMap
-from pgrepl.ddl_capture.apply.structure import compare_tables
+from pgrepl.ddl_capture.apply.statement.qualify import CaptureMap
+from pgrepl.ddl_capture.apply.structure.differences import compare_tables
 from pgrepl.ddl_capture.definition import TableDefinition, decode_definition
 
 NAMES = CaptureMap({"app": "t_app"})

@@ -14,8 +14,8 @@ from pgrepl.decoding.debezium.duplicates import Newest
 from pgrepl.decoding.debezium.event import read_end, read_event
 from pgrepl.decoding.debezium.placeholders import Placeholder
 from pgrepl.decoding.records.values import BadValue
-from tests.support.debezium_events import recorded
-from tests.support.debezium_made import end, event
+from tests.support.streams.debezium_events import recorded
+from tests.support.streams.debezium_made import end, event
 
 
 def events(*runs):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.decoding.wal2json.floats import FloatColumns
-from tests.support.lines import change
+from tests.support.messages.lines import change
 
 
 def made(names: list[str], not_null_names: list[str]) -> FloatColumns:

@@ -17,7 +17,7 @@ from pgrepl.decoding.shape import Column, Shape
 from pgrepl.errors import SpoolError
 from pgrepl.native import native
 from pgrepl.replayer.shard.fold import KeyedNet, net_of
-from tests.support.tuples import UNCHANGED, begin, change, relation
+from tests.support.messages.tuples import UNCHANGED, begin, change, relation
 
 TEXTS = ["", "x", "unt", "\\", "\\N", "a\tb\n\r", "t" * 256, "ü", "t\1\2\3"]
 #: Columns and key of tables, the key first and elsewhere.

@@ -13,8 +13,8 @@ from pgrepl.decoding.wal2json import Wal2JsonPayload
 from pgrepl.decoding.wal2json.grammar import table_key
 from pgrepl.errors import SpoolError
 from pgrepl.replayer.target_table import Table
-from tests.support.lines import begin
-from tests.support.replay_lines import column, line, read, shape
+from tests.support.messages.lines import begin
+from tests.support.messages.replay_lines import column, line, read, shape
 from tests.unit.replayer.test_fold import text_of
 
 WAL2JSON = Wal2JsonPayload("UTF8")

@@ -12,8 +12,8 @@ from pgrepl.decoding.pgoutput.framing import pack, pack_pieces, unpack
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.store.copy_start import CopyStart
-from tests.support.tuples import UNCHANGED, begin, change, commit, relation, truncate
+from pgrepl.store.tables.copy_start import CopyStart
+from tests.support.messages.tuples import UNCHANGED, begin, change, commit, relation, truncate
 
 pytestmark = pytest.mark.usefixtures("core")
 

@@ -14,8 +14,8 @@ from pgrepl.decoding.pgoutput.framing import pack
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.errors import SpoolError
 from pgrepl.replayer.shard.fold import KeyedNet, net_of
-from pgrepl.replayer.shard.staging import last_state
-from tests.support.tuples import UNCHANGED, begin, change, relation
+from pgrepl.replayer.shard.merging.staging import last_state
+from tests.support.messages.tuples import UNCHANGED, begin, change, relation
 
 pytestmark = pytest.mark.usefixtures("core")
 

@@ -13,7 +13,7 @@ from pgrepl.decoding.records.columns import HandlingModes, column_converter
 from pgrepl.decoding.records.schema import BadSchema, Field, read_avro, read_connect
 from pgrepl.decoding.records.serialized import JsonReader
 from pgrepl.decoding.records.values import BadValue, type_and_converter
-from tests.support.debezium_events import FIXTURES, recorded
+from tests.support.streams.debezium_events import FIXTURES, recorded
 
 SCHEMAS = json.loads((FIXTURES / "avro_schemas_by_id.json").read_text(encoding="utf-8"))
 

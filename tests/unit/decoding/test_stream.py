@@ -12,7 +12,7 @@ from pgrepl.decoding.stream import Action
 from pgrepl.decoding.wal2json import Wal2JsonStream
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from tests.support.lines import begin, change
+from tests.support.messages.lines import begin, change
 
 plugin = Wal2JsonStream()
 # PostgreSQL's names: anything but NUL, and no lone surrogates in UTF-8.

@@ -11,19 +11,24 @@ from pgrepl.catalog.ownership import OwnerRole
 from pgrepl.config.dsn import Dsn
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import SchemaTemplate, TableSelection
-from pgrepl.doctor.code_checks import check_source_code
-from pgrepl.doctor.finding import Area, Examination, Finding, Status, exit_code
-from pgrepl.doctor.machine import ClockReading, check_clocks
-from pgrepl.doctor.orphaned_slot_checks import check_orphaned_slots
-from pgrepl.doctor.orphaned_source_checks import check_orphaned_sources
-from pgrepl.doctor.plugin_checks import check_plugin, check_plugin_allowed, check_special_floats
-from pgrepl.doctor.plugin_probe import PluginState, Probe
-from pgrepl.doctor.source_checks import (
+from pgrepl.doctor.checks.code_checks import check_source_code
+from pgrepl.doctor.checks.orphaned_slot_checks import check_orphaned_slots
+from pgrepl.doctor.checks.orphaned_source_checks import check_orphaned_sources
+from pgrepl.doctor.checks.plugin_checks import (
+    check_plugin,
+    check_plugin_allowed,
+    check_special_floats,
+)
+from pgrepl.doctor.checks.source_checks import (
     check_idle_timeout,
     check_slot,
     check_trust_code,
     check_version,
 )
+from pgrepl.doctor.checks.target_checks import check_lz4
+from pgrepl.doctor.finding import Area, Examination, Finding, Status, exit_code
+from pgrepl.doctor.machine import ClockReading, check_clocks
+from pgrepl.doctor.plugin_probe import PluginState, Probe
 from pgrepl.doctor.source_facts import (
     OtherSlot,
     PluginList,
@@ -31,7 +36,6 @@ from pgrepl.doctor.source_facts import (
     SourceServer,
     SourceSlot,
 )
-from pgrepl.doctor.target_checks import check_lz4
 from pgrepl.doctor.target_facts import SourceCode, TargetFacts, TargetServer
 
 SERVER = SourceServer(

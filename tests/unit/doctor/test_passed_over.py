@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pgrepl.doctor.checks.passed_over_checks import check_passed_over
 from pgrepl.doctor.finding import Status
-from pgrepl.doctor.passed_over_checks import check_passed_over
 
 
 def test_tables_that_get_no_changes_are_a_warning_with_what_brings_them_back():

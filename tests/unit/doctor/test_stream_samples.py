@@ -9,8 +9,8 @@ import pytest
 from pgrepl.config.file import load_config
 from pgrepl.decoding.records.serialized import JsonReader
 from pgrepl.doctor.stream_samples import Sample, check_samples
-from tests.support.debezium_events import recorded
-from tests.support.debezium_made import event
+from tests.support.streams.debezium_events import recorded
+from tests.support.streams.debezium_made import event
 
 
 def check(tmp_path, samples, envelope="debezium", transaction_topic=""):

@@ -12,11 +12,11 @@ from pgrepl.decoding.debezium.event import read_event
 from pgrepl.decoding.records.avro import AvroReader
 from pgrepl.decoding.records.registry import Registry
 from pgrepl.decoding.row_change import RowChange
-from pgrepl.export.avro_records import AvroWriter, avro_schema
-from pgrepl.export.debezium import DebeziumEnvelope, Moment
-from pgrepl.export.table_rows import CannotExportError
+from pgrepl.export.envelopes.debezium import DebeziumEnvelope, Moment
+from pgrepl.export.envelopes.table_rows import CannotExportError
+from pgrepl.export.sinks.avro_records import AvroWriter, avro_schema
 from pgrepl.export.tables import Column, ExportedTable
-from tests.support import registry as stub
+from tests.support.streams import registry as stub
 
 KINDS = ["integer", "smallint", "real", "bytea", "numeric", "text[]", "point", "date", "bit(3)"]
 TEXTS = ["1", "2", "NaN", "\\x00ff", "1.10", '{a,NULL,"b c"}', "(1.5,-2)", "infinity", "101"]

@@ -11,11 +11,11 @@ from pgrepl.decoding.debezium.event import read_end, read_event
 from pgrepl.decoding.records.schema import read_connect
 from pgrepl.decoding.records.serialized import JsonReader
 from pgrepl.decoding.row_change import RowChange
-from pgrepl.export.debezium import DebeziumEnvelope, Moment
-from pgrepl.export.json_records import JsonWriter, connect_schema
-from pgrepl.export.table_rows import CannotExportError, UnknownColumnError
+from pgrepl.export.envelopes.debezium import DebeziumEnvelope, Moment
+from pgrepl.export.envelopes.table_rows import CannotExportError, UnknownColumnError
+from pgrepl.export.envelopes.upsert import UpsertEnvelope
+from pgrepl.export.sinks.json_records import JsonWriter, connect_schema
 from pgrepl.export.tables import Column, ExportedTable
-from pgrepl.export.upsert import UpsertEnvelope
 
 ORDERS = ExportedTable(
     "public",

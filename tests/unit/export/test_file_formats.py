@@ -7,9 +7,9 @@ import math
 from pyarrow import parquet
 
 from pgrepl.decoding.row_change import RowChange
-from pgrepl.export.debezium import DebeziumEnvelope, Moment
-from pgrepl.export.file_formats import JsonLinesFormat, ParquetFormat
-from pgrepl.export.files import FileSink
+from pgrepl.export.envelopes.debezium import DebeziumEnvelope, Moment
+from pgrepl.export.sinks.file_formats import JsonLinesFormat, ParquetFormat
+from pgrepl.export.sinks.files import FileSink
 from pgrepl.export.tables import Column, ExportedTable
 
 KINDS = ["integer", "real", "bytea", "numeric", "integer[]", "boolean", "timestamp with time zone"]

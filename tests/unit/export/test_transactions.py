@@ -9,7 +9,7 @@ from pgrepl.decoding.pgoutput.framing import pack
 from pgrepl.errors import SpoolError
 from pgrepl.export.transactions import read_transactions
 from pgrepl.lsn import Lsn
-from pgrepl.store.spool_rows import SpooledPart
+from pgrepl.store.spool.spool_rows import SpooledPart
 
 NAMES = {1: ("app", "a"), 2: ("app", "b")}
 

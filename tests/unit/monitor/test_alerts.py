@@ -20,8 +20,8 @@ from pgrepl.monitor.alerts import News, find_alerts, find_news
 from pgrepl.monitor.delivery import DeliveryFailed, deliver
 from pgrepl.status import Positions, SourceStatus, Status, Step
 from pgrepl.status.facts import TargetFacts
-from pgrepl.store.alerts import AlertRow
-from pgrepl.store.overview import TableOverview
+from pgrepl.store.monitoring.alerts import AlertRow
+from pgrepl.store.monitoring.overview import TableOverview
 from tests.unit.status.test_lag import ROW, SOURCE
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

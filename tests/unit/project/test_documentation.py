@@ -102,7 +102,7 @@ def test_every_check_of_doctor_is_documented_in_its_section():
         )
     }
     sources = {
-        path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "doctor").glob("*.py")
+        path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "doctor").glob("**/*.py")
     }
     checks = {
         stem: set(re.findall(r'[Ff]inding(?:\.ok|\.skipped)?\(\s*"([a-z0-9-]+)"', code))

@@ -13,12 +13,12 @@ ROOT = Path(__file__).parents[3]
 FOLDERS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
     "setuptools"
 ]["package-dir"].values()
-OUTPUT = ROOT / "cli" / "output.py"
+OUTPUT = ROOT / "cli" / "output" / "results.py"
 # The demo shows names of its own only.
 MODULES = sorted(
     path
     for folder in set(FOLDERS) - {"demo"}
-    for path in (ROOT / folder).glob("**/*.py")
+    for path in (ROOT / folder).glob("*.py")
     if path != OUTPUT
 )
 PRINTING = {"echo", "secho", "confirm", "prompt", "Console", "print_exc"}

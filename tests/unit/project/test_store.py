@@ -15,7 +15,9 @@ STORE = ROOT / "core" / "store"
 PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
     "setuptools"
 ]["package-dir"]
-FOLDERS = [ROOT / folder for folder in PACKAGES.values() if ROOT / folder != STORE]
+FOLDERS = [
+    ROOT / folder for folder in PACKAGES.values() if not (ROOT / folder).is_relative_to(STORE)
+]
 STATEMENT = re.compile(
     r"\b(?:from|join|using|insert into|update|copy|table|only|truncate)\s+"
     r"replication\.(?P<table>[a-z_{]+)",

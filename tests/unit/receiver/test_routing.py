@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgrepl.config.naming import TableSelection
 from pgrepl.decoding.wal2json import Wal2JsonStream
 from pgrepl.receiver.routing import CatalogueTable, Router
-from pgrepl.store.spool import bucket_of
+from pgrepl.store.spool.spool_format import bucket_of
 
 
 class Source:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.decoding.changes import NULL
-from pgrepl.replayer.shard.arrays import FEW_ROWS, array_statements
-from pgrepl.replayer.shard.copy_text import array_text
 from pgrepl.replayer.shard.fold import KeyedNet, net_of
-from tests.support.replay_lines import column, line, read, shape
+from pgrepl.replayer.shard.merging.arrays import FEW_ROWS, array_statements
+from pgrepl.replayer.shard.merging.copy_text import array_text
+from tests.support.messages.replay_lines import column, line, read, shape
 
 ARRAYS = {"integer": ("pg_catalog", "_int4"), "text": ("pg_catalog", "_text")}
 

@@ -10,7 +10,7 @@ import pytest
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.replayer.batches import Limits, plan_batch, shard_buckets
-from pgrepl.store.spool_rows import Segment
+from pgrepl.store.spool.spool_rows import Segment
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 ALL = Limits(seconds=1000, changes=1000)

@@ -8,7 +8,7 @@ from pgrepl.decoding.wal2json import Wal2JsonPayload
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.replayer.chunked.visibility import Visibility, group_by_chunk
-from pgrepl.store.resync_chunks import ChunkRow
+from pgrepl.store.resync.resync_chunks import ChunkRow
 
 
 def chunk(number: int, snapshot: str, lsn: int) -> ChunkRow:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pgrepl.decoding.changes import INSERT
 from pgrepl.errors import SpoolError
 from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, fold, fold_multiset
-from pgrepl.replayer.shard.staging import last_state
-from tests.support.replay_lines import column, line, read, shape
+from pgrepl.replayer.shard.merging.staging import last_state
+from tests.support.messages.replay_lines import column, line, read, shape
 
 Row = dict[str, Any]
 

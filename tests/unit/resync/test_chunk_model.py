@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.chunk_model import by_position, play
+from tests.support.workloads.chunk_model import by_position, play
 
 EVENTS = st.lists(
     st.tuples(st.integers(0, 10), st.integers(0, 2), st.integers(0, 11), st.integers(0, 11)),

@@ -14,7 +14,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.status.facts import SourceFacts
 from pgrepl.status.history import points
 from pgrepl.status.looks import Looks
-from pgrepl.store.history import KEPT, Look, resolution_of
+from pgrepl.store.monitoring.history import KEPT, Look, resolution_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FACTS = SourceFacts(

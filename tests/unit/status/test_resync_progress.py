@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pgrepl.cli.status_lines import _resync
+from pgrepl.cli.output.status_lines import _resync
 from pgrepl.resync.chunked.pacing import estimate_chunks
-from pgrepl.store.overview import TableOverview
-from pgrepl.store.resyncs import Amount
-from pgrepl.store.unselected import UNSELECTED
+from pgrepl.store.monitoring.overview import TableOverview
+from pgrepl.store.resync.running_resyncs import Amount
+from pgrepl.store.tables.unselected import UNSELECTED
 from tests.unit.monitor.test_alerts import TABLE
 
 CHUNKED: TableOverview = replace(

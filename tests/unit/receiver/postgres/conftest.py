@@ -6,7 +6,7 @@ import pytest
 
 from pgrepl.native import native
 from pgrepl.receiver.postgres.assembler import Assembler
-from tests.support.routing import take_by_core
+from tests.support.messages.routing import take_by_core
 
 
 @pytest.fixture(params=["Python"] if native is None else ["Python", "C"])

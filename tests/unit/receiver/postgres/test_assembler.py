@@ -12,8 +12,8 @@ from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.routing import CatalogueTable, Router
-from pgrepl.store.spool import bucket_of
-from tests.support.lines import begin, change, commit, frame, transaction
+from pgrepl.store.spool.spool_format import bucket_of
+from tests.support.messages.lines import begin, change, commit, frame, transaction
 
 START = Lsn(0x50)
 LOST = 'no tuple identifier for UPDATE in table "%s"'

@@ -14,7 +14,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.protocol import Framing
 from pgrepl.receiver.routing import Router
-from tests.support.tuples import (
+from tests.support.messages.tuples import (
     begin,
     change,
     commit,

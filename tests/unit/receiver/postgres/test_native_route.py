@@ -16,8 +16,8 @@ from pgrepl.native import native
 from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.protocol import COPY_ROW_FRAMING, XLOG_DATA_FRAMING
 from pgrepl.receiver.routing import Router
-from tests.support import lines, tuples
-from tests.support.routing import take_by_core, take_by_python
+from tests.support.messages import lines, tuples
+from tests.support.messages.routing import take_by_core, take_by_python
 
 pytestmark = pytest.mark.skipif(native is None, reason="nothing is compiled here")
 

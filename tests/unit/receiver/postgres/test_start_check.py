@@ -11,7 +11,7 @@ from pgrepl.errors import PgreplError, SourceError, SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.catalog import SourceFacts
 from pgrepl.receiver.postgres.start_check import Identity, check_start
-from pgrepl.receiver.spool_session import Progress
+from pgrepl.receiver.spool.spool_session import Progress
 from pgrepl.store.sources import SourceRow
 
 ROW = SourceRow(1, "shop", "slot", "db", 77, 1, "streaming", Lsn(0x100))

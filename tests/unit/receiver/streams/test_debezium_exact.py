@@ -7,9 +7,9 @@ import pytest
 from pgrepl.decoding.debezium.placeholders import Placeholder
 from pgrepl.decoding.records.serialized import JsonReader
 from pgrepl.decoding.records.values import BadValue
-from pgrepl.receiver.streams.debezium_exact import DebeziumExact
-from tests.support.debezium_made import event
-from tests.support.stream_intake import Outlet, layouts_of, record
+from pgrepl.receiver.streams.envelopes.debezium_exact import DebeziumExact
+from tests.support.streams.debezium_made import event
+from tests.support.streams.stream_intake import Outlet, layouts_of, record
 
 PLACE = ("srv.public.orders", 0)
 

@@ -6,11 +6,11 @@ import pytest
 
 from pgrepl.decoding.debezium.placeholders import Placeholder
 from pgrepl.decoding.records.serialized import JsonReader
-from pgrepl.receiver.streams.debezium_exact import DebeziumExact
+from pgrepl.receiver.streams.envelopes.debezium_exact import DebeziumExact
+from pgrepl.receiver.streams.envelopes.upsert import UpsertEnvelope
 from pgrepl.receiver.streams.retry import Candidates
-from pgrepl.receiver.streams.upsert import UpsertEnvelope
-from tests.support.debezium_made import event
-from tests.support.stream_intake import Outlet, layouts_of, record
+from tests.support.streams.debezium_made import event
+from tests.support.streams.stream_intake import Outlet, layouts_of, record
 
 PLACE, OTHER = ("srv.public.orders", 0), ("srv.public.orders", 1)
 TABLES = {"orders": {"id": "integer", "n": "integer"}}

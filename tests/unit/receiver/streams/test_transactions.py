@@ -12,8 +12,8 @@ from pgrepl.decoding.pgoutput.framing import unpack
 from pgrepl.decoding.records.serialized import JsonReader
 from pgrepl.receiver.streams.transactions import DebeziumTransactions
 from pgrepl.receiver.streams.waiting import Memory
-from tests.support.debezium_made import end, event
-from tests.support.stream_intake import Outlet, layouts_of, record
+from tests.support.streams.debezium_made import end, event
+from tests.support.streams.stream_intake import Outlet, layouts_of, record
 
 ENDS = ("srv.transaction", 0)
 TABLES = {"orders": {"id": "integer", "n": "integer"}, "lines": {"id": "integer", "n": "integer"}}

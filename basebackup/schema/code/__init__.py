@@ -1,0 +1,1 @@
+"""A dump freed of code that the target does not run."""

@@ -1,0 +1,1 @@
+"""How results are shown: on a terminal, in a pipe, as JSON."""

@@ -1,0 +1,1 @@
+"""What people are shown of sources: how they are, how they fared, what was said of it."""

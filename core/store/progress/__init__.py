@@ -1,0 +1,1 @@
+"""How far receiving and replay are; every move is fenced."""

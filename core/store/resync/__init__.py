@@ -1,0 +1,1 @@
+"""Tables that are copied again, or are going to be."""

@@ -1,0 +1,42 @@
+"""Tables whose resync was broken off, and that DDL cannot wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pgrepl.postgres.advisory_locks import (
+    copy_lock,
+    resync_lock,
+    try_transaction_lock,
+    try_transaction_share,
+)
+from pgrepl.postgres.connect import Connection
+from pgrepl.store.parked import unpark
+from pgrepl.store.resync.resync_queue import mark_due
+from pgrepl.store.resync.running_resyncs import remove_resync_of
+from pgrepl.store.sources import SourceRow
+from pgrepl.store.tables.copy_work import remove_parts
+
+__all__ = ["release_interrupted"]
+
+
+def release_interrupted(
+    connection: Connection, source: SourceRow, tables: Collection[tuple[str, str]]
+) -> frozenset[tuple[str, str]]:
+    """Let go of those tables whose resync was broken off, and have them copied again.
+
+    Their rows are old, and what waits for them will be in the next copy: DDL need not wait for
+    one that may itself wait for the DDL. The locks keep a new resync away until we are done.
+    """
+    if not tables or not try_transaction_share(connection, copy_lock(source.name)):
+        return frozenset()
+    released = set()
+    for name in sorted(tables):
+        if not try_transaction_lock(connection, resync_lock(source.name, name)):
+            continue
+        remove_parts(connection, source.source_id, [name])
+        unpark(connection, source.source_id, name)
+        remove_resync_of(connection, source.source_id, name)
+        mark_due(connection, source.source_id, name, "its resync was broken off")
+        released.add(name)
+    return frozenset(released)

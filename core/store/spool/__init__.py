@@ -1,0 +1,1 @@
+"""The spool: its format, its rows, and who reads it."""

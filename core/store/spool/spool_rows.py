@@ -1,0 +1,205 @@
+"""The rows of ``replication.raw_messages``, the spool; payloads stay the bytes they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from psycopg.rows import class_row
+from psycopg.sql import SQL, Composed, Identifier
+
+from pgrepl.decoding.formats import payload_decoder
+from pgrepl.decoding.payload import PayloadDecoder
+from pgrepl.errors import SpoolError
+from pgrepl.lsn import Lsn
+from pgrepl.position import Position
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
+from pgrepl.store.spool.spool_format import SERIAL_BUCKET, SegmentKind
+
+__all__ = [
+    "PartKey",
+    "Segment",
+    "SpooledPart",
+    "copy_into_spool",
+    "count_rows",
+    "measure_spool",
+    "read_part",
+    "read_part_keys",
+    "read_parts",
+    "read_segments",
+    "turn_serial",
+    "weigh_parts",
+]
+
+_FETCH_BYTES = 8 << 20
+#: A change that is read takes that much, however short its message is.
+_CHANGE_BYTES = 256
+
+
+class PartKey(NamedTuple):
+    """Which row of a source's spool."""
+
+    seq: int
+    bucket: int
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledPart:
+    """One row of ``replication.raw_messages``."""
+
+    seq: int
+    bucket: int
+    part: int
+    first_lsn: Lsn
+    last_lsn: Lsn
+    last_commit_at: str
+    change_count: int
+    format: str
+    encoding: str
+    payload: bytes
+
+    @property
+    def decoder(self) -> PayloadDecoder:
+        """What reads its payload."""
+        return payload_decoder(self.format, self.encoding)
+
+    @property
+    def weight(self) -> int:
+        """What it takes of memory at least: its bytes, or some for each of its changes."""
+        return max(len(self.payload), self.change_count * _CHANGE_BYTES)
+
+    @property
+    def key(self) -> PartKey:
+        """Which row it is."""
+        return PartKey(self.seq, self.bucket, self.part)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment of the spool: what all its rows say together."""
+
+    seq: int
+    kind: SegmentKind
+    first_lsn: Position
+    last_lsn: Position
+    first_commit_at: datetime
+    last_commit_at: datetime
+    change_count: int
+    buckets: Sequence[int]
+    #: Rows that are there, and rows that were written.
+    part_count: int
+    written_count: int
+    #: Whether the last one is among them.
+    has_end: bool = True
+    #: Whether every payload is as long as it was written.
+    is_sound: bool = True
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether it is of one transaction: several parts of a bucket are of no other."""
+        return self.kind == "serial" or self.written_count > len(self.buckets)
+
+
+def read_segments(
+    connection: Connection, source_id: int, from_seq: int, limit: int
+) -> Sequence[Segment]:
+    """Return the segments after one."""
+    with connection.cursor(row_factory=class_row(Segment)) as cursor:
+        return cursor.execute(
+            load_query("pgrepl.store.spool", "segments"),
+            {"source_id": source_id, "from_seq": from_seq, "limit": limit},
+        ).fetchall()
+
+
+def read_parts(
+    connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
+) -> Iterator[SpooledPart]:
+    """Return the parts after one segment up to another, a few at a time, in order."""
+    wanted = (source_id, from_seq, to_seq, list(buckets))
+    # The server knows the length of a payload without reading it.
+    ((biggest,),) = connection.execute(
+        "select coalesce(max(octet_length(payload)), 0) from replication.raw_messages"
+        " where source_id = %s and seq > %s and seq <= %s and bucket = any (%s)",
+        wanted,
+    ).fetchall()
+    # In text a byte would be sent as two digits.
+    with connection.cursor(
+        "pgrepl_spool", row_factory=class_row(SpooledPart), binary=True
+    ) as cursor:
+        cursor.itersize = max(1, _FETCH_BYTES // max(1, biggest))
+        cursor.execute(load_query("pgrepl.store.spool", "parts_after"), wanted)
+        yield from cursor
+
+
+def weigh_parts(
+    connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
+) -> int:
+    """Return how much those parts are, each as ``SpooledPart.weight`` counts it."""
+    ((size,),) = connection.execute(
+        "select coalesce(sum(greatest(octet_length(payload), change_count * %s::bigint)), 0)"
+        "::bigint from replication.raw_messages"
+        " where source_id = %s and seq > %s and seq <= %s and bucket = any (%s)",
+        (_CHANGE_BYTES, source_id, from_seq, to_seq, list(buckets)),
+    ).fetchall()
+    return int(size)
+
+
+def read_part_keys(
+    connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
+) -> Sequence[PartKey]:
+    """Return which parts come after one segment up to another, in order."""
+    rows = connection.execute(
+        "select seq, bucket, part from replication.raw_messages"
+        " where source_id = %s and seq > %s and seq <= %s and bucket = any (%s) order by seq, part",
+        (source_id, from_seq, to_seq, list(buckets)),
+    )
+    return [PartKey(*row) for row in rows.fetchall()]
+
+
+def read_part(connection: Connection, source_id: int, key: PartKey) -> SpooledPart:
+    """Return one part."""
+    with connection.cursor(row_factory=class_row(SpooledPart), binary=True) as cursor:
+        part = cursor.execute(
+            load_query("pgrepl.store.spool", "part"), (source_id, *key)
+        ).fetchone()
+    if part is None:
+        raise SpoolError(f"row {key.seq}/{key.bucket}/{key.part} does not exist in the spool")
+    return part
+
+
+def measure_spool(connection: Connection, source_id: int) -> int:
+    """Return what a source's rows take up in the spool, compressed as they are."""
+    ((size,),) = connection.execute(
+        "select coalesce(sum(pg_column_size(payload)), 0) from replication.raw_messages"
+        " where source_id = %s",
+        (source_id,),
+    ).fetchall()
+    return int(size)
+
+
+def count_rows(connection: Connection, source_id: int) -> int:
+    """Return how many rows of a source the spool has."""
+    ((count,),) = connection.execute(
+        "select count(*) from replication.raw_messages where source_id = %s", (source_id,)
+    ).fetchall()
+    return int(count)
+
+
+def turn_serial(connection: Connection, source_id: int, seq: int) -> None:
+    """Make a segment serial whose first rows are written already."""
+    connection.execute(
+        "update replication.raw_messages set kind = 'serial', bucket = %s"
+        " where source_id = %s and seq = %s",
+        (SERIAL_BUCKET, source_id, seq),
+    )
+
+
+def copy_into_spool(columns: Iterable[str]) -> Composed:
+    """Return the COPY that takes rows of the spool, in binary."""
+    return SQL("copy replication.raw_messages ({}) from stdin (format binary)").format(
+        SQL(", ").join(map(Identifier, columns))
+    )

@@ -1,0 +1,1 @@
+"""The replicated tables: their states, their copies, what is noted of them."""

@@ -1,0 +1,55 @@
+"""Replicated tables that the patterns of their source do not take in any more.
+
+Whoever receives passes over their changes. Their copies stay as they were; taken in again, they
+have lost what came meanwhile, which the mark says that they get when a receiver starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from psycopg.rows import args_row
+
+from pgrepl.config.naming import TableSelection
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
+from pgrepl.store.tables.table_marks import mark_resync
+
+__all__ = ["UNSELECTED", "find_unselected", "mark_unselected"]
+
+#: Why such a table needs a resync if it is taken in again.
+UNSELECTED = (
+    "the patterns that pgrepl receive ran with do not take it in: its copy stays as it was, and"
+    " its changes are passed over"
+)
+
+
+class _Replicated(NamedTuple):
+    """A row of ``sql/table_roots.sql``."""
+
+    schema: str
+    name: str
+    root_schema: str
+    root_name: str
+
+
+def find_unselected(
+    connection: Connection, source_id: int, selection: TableSelection
+) -> Sequence[tuple[str, str]]:
+    """Return the replicated tables of a source that patterns do not take in."""
+    with connection.cursor(row_factory=args_row(_Replicated)) as cursor:
+        rows = cursor.execute(
+            load_query("pgrepl.store.tables", "table_roots"), {"source": source_id}
+        ).fetchall()
+    return [
+        (row.schema, row.name)
+        for row in rows
+        if not selection.matches(row.root_schema, row.root_name)
+    ]
+
+
+def mark_unselected(connection: Connection, source_id: int, selection: TableSelection) -> None:
+    """Mark the tables whose changes are passed over by whoever receives with these patterns."""
+    for name in find_unselected(connection, source_id, selection):
+        mark_resync(connection, source_id, name, UNSELECTED)

@@ -1,0 +1,1 @@
+"""A statement read and rewritten for the target, by what the source reported."""

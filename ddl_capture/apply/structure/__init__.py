@@ -1,0 +1,1 @@
+"""The structure of tables: compared with the source's, and brought to it."""

@@ -1,0 +1,65 @@
+"""Tables whose statement cannot run on the target, made of the structure that the source reported.
+
+``CREATE TABLE AS`` and ``SELECT INTO`` may query what is not replicated, and ``LIKE`` may copy the
+columns of it. The rows are in the stream; the columns are in the log. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pgrepl.ddl_capture.apply.structure.create_table import create_table
+from pgrepl.ddl_capture.decode.event import CapturedEvent, decode_event
+from pgrepl.ddl_capture.definition import TableDefinition
+from pgrepl.syntax.parse import Tree, parse_one, to_sql, walk
+from pgrepl.syntax.remap import SchemaMap
+from pgrepl.syntax.statement_kinds import statement_of
+
+__all__ = ["FILLED", "copied_relations", "create_filled", "find_filled"]
+
+#: Tags of commands that make tables with rows: the log has a row before the rows, and one after.
+FILLED = frozenset({"CREATE TABLE AS", "SELECT INTO"})
+
+
+def find_filled(
+    start: CapturedEvent, rows: Iterable[Mapping[str, str | None]]
+) -> list[TableDefinition]:
+    """Return what a command that is about to make a table will have made, nothing if it fails to.
+
+    ``rows`` are those of the log in its transaction. The row of its end is the next one of the same
+    place in the same text; a second beginning there says that the first one made nothing, as
+    IF NOT EXISTS of a table that is there.
+    """
+    for row in rows:
+        if row.get("kind") not in ("start", "end") or row.get("tag") != start.tag:
+            continue
+        event = decode_event(row)
+        if event.log_id > start.log_id and _place(event) == _place(start):
+            return list(event.tables) if event.kind == "end" else []
+    return []
+
+
+def _place(event: CapturedEvent) -> tuple[object, ...]:
+    return event.xid, event.query, event.context, event.ordinal
+
+
+def create_filled(statement: Tree, table: TableDefinition, names: SchemaMap) -> list[str]:
+    """Return the statements that make the table of a CREATE TABLE AS, with its options."""
+    create = create_table(table, names)
+    if not statement.into.options:
+        return [create]
+    tree = parse_one(create)
+    tree.create_stmt.options.extend(statement.into.options)
+    return [to_sql(tree)]
+
+
+def copied_relations(tree: Tree) -> list[tuple[str | None, str]]:
+    """Return the relations whose columns a CREATE TABLE … LIKE copies, by schema and name."""
+    kind, statement = statement_of(tree)
+    if kind != "CreateStmt":
+        return []
+    return [
+        (part.relation.schemaname or None, part.relation.relname)
+        for part in walk(statement)
+        if part.DESCRIPTOR.name == "TableLikeClause"
+    ]

@@ -1,0 +1,93 @@
+"""Run the statements that reach a structure, and mind what they do to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+
+from pgrepl.ddl_capture.apply.execution import Execution
+from pgrepl.ddl_capture.apply.structure.reconcile_step import Needless, Step
+from pgrepl.ddl_capture.apply.workspace import Workspace
+from pgrepl.ddl_capture.definition import TableDefinition, TableName
+from pgrepl.ddl_capture.policy.rules import RefusedError
+from pgrepl.postgres.sqlstate import reason
+from pgrepl.store.resync.resync_queue import read_due
+from pgrepl.store.skipped_code import SkippedCode, record_skipped
+
+__all__ = ["StepRunner"]
+
+#: SQLSTATE classes by which PostgreSQL says that something cannot be made here at all: what it
+#: names is missing, or it is not supported.
+_IMPOSSIBLE = ("0A", "42")
+
+
+@dataclass(frozen=True, slots=True)
+class StepRunner:
+    """Runs steps for one table."""
+
+    target: Workspace
+    execution: Execution
+    #: The table on the target, and as the source reported it.
+    key: TableName
+    table: TableDefinition
+    tag: str
+
+    def run(self, steps: Sequence[Step]) -> None:
+        """Run them in order.
+
+        What a copy can do without and PostgreSQL refuses is skipped and written down. Rows that
+        would need values, or are in the way of a table that is copied again anyway, are removed.
+        """
+        for step in steps:
+            self._run(step)
+
+    def _run(self, step: Step) -> None:
+        has_rows = step.is_void and self.target.has_rows(self.key)
+        try:
+            with self.target.connection.transaction():
+                self.execution.run_text(step.sql)
+        except psycopg.IntegrityError as exc:
+            if not has_rows and not self._is_due():
+                raise
+            if step.needless is not None and step.needless.kind == "foreign key":
+                # The rows that it refers to come with the next copy.
+                self._skip(step.needless, reason(exc))
+                return
+            self.target.empty(self.key)
+            self.execution.run_text(step.sql)
+            has_rows = True
+        except (psycopg.Error, RefusedError) as exc:
+            if step.needless is None or not _is_impossible(exc):
+                raise
+            self._skip(step.needless, _told(exc))
+            return
+        if has_rows:
+            self.target.mark(self.key, f"{self.tag} gave its rows other values", is_void=True)
+
+    def _is_due(self) -> bool:
+        keys = {self.table.key, *(item.references for item in self.table.constraints)}
+        due = read_due(self.target.connection, self.target.source_id)
+        return any(table.key in keys for table in due)
+
+    def _skip(self, needless: Needless, why: str) -> None:
+        schema, name = self.table.key
+        code = SkippedCode(
+            kind=needless.kind,
+            schema_name=schema,
+            table_name=name,
+            name=needless.name,
+            definition=needless.definition,
+            reason=f"PostgreSQL refuses it on the target: {why}",
+        )
+        record_skipped(self.target.connection, self.target.source_id, [code])
+        self.target.notes.append(f"skipped {code.kind} {code.shown}: {code.reason}")
+
+
+def _is_impossible(exc: psycopg.Error | RefusedError) -> bool:
+    return isinstance(exc, RefusedError) or (exc.sqlstate or "").startswith(_IMPOSSIBLE)
+
+
+def _told(exc: psycopg.Error | RefusedError) -> str:
+    return str(exc) if isinstance(exc, RefusedError) else reason(exc)

@@ -1,0 +1,1 @@
+"""What the doctor judges: facts in, findings out."""

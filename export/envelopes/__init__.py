@@ -1,0 +1,1 @@
+"""Changes as the records of an envelope: Debezium's events, or upserts."""

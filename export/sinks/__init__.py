@@ -1,0 +1,1 @@
+"""Where records go, and in which format: topics of Kafka, files."""

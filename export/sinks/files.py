@@ -1,0 +1,160 @@
+"""Files by table and day; each is there whole or not at all.
+
+A batch is written into a folder of its own beside the tables and flushed to disk. Once the target
+has noted which files it has, each is moved to its place; a run that is killed meanwhile leaves the
+rest of the moves to the next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pgrepl.errors import ConfigError
+from pgrepl.export.record import Record, Schemas
+from pgrepl.export.sinks.file_formats import FileFormat, OpenFile
+from pgrepl.failpoint import reach
+
+__all__ = ["FileSink", "place_of"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: So many files are open at a time; the others are opened again to add to them.
+_OPEN_FILES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Which file: of a folder, and of one structure where the format wants that."""
+
+    folder: str
+    schemas: Schemas | None
+
+
+def place_of(record: Record) -> str:
+    """Return the folder of a record: its table, and the day of its commit."""
+    name = "transaction" if record.name is None else ".".join(map(_safe, record.name))
+    day = _EPOCH + timedelta(microseconds=record.at_us)
+    return f"{name}/day={day:%Y-%m-%d}"
+
+
+def _safe(name: str) -> str:
+    # A name may have a slash or a dot, and must not leave the folder.
+    return quote(name, safe=" ").replace(".", "%2E")
+
+
+class FileSink:
+    """A folder as the destination of an export."""
+
+    def __init__(self, root: Path, consumer: str, file_format: FileFormat, *, is_new: bool) -> None:
+        """Write into a folder, which is made; a new export wants it to be empty."""
+        self._root = root
+        self._aside = root / f".{_safe(consumer)}"
+        self._format = file_format
+        self._open: dict[_Place, OpenFile] = {}
+        #: Which files the batch in hand has, and what each is called meanwhile.
+        self._places: dict[_Place, str] = {}
+        self._moves: Mapping[str, str] = {}
+        try:
+            self._aside.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise ConfigError(
+                f"cannot write into {root}: {exc.strerror}", hint="Give --to a folder of yours."
+            ) from exc
+        if is_new and any(path != self._aside for path in root.iterdir()):
+            raise ConfigError(
+                f"{root} is not empty, and a new export would mix its files with others",
+                hint="Give --to an empty folder.",
+            )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the batch in hand has no record."""
+        return not self._places
+
+    def recover(self, prepared: Mapping[str, Any] | None, batch: int) -> bool:  # noqa: ARG002
+        """Finish the moves of an earlier run, and remove what it had not prepared."""
+        if prepared is not None:
+            self._moves = prepared["sink"]["files"]
+            self.commit()
+        self._remove_aside()
+        return prepared is not None
+
+    def write(self, record: Record) -> None:
+        """Add a record to its file."""
+        if record.is_tombstone:
+            return
+        self._file(record).write(record)
+
+    def prepare(self, batch: int) -> Mapping[str, Any]:
+        """Flush the files of the batch to disk."""
+        moves = {}
+        while self._open:
+            self._open.popitem()[1].close()
+        numbers: Counter[str] = Counter()
+        for place, aside in self._places.items():
+            _flush(self._aside / aside)
+            # Where a table has files of several structures, they follow one another.
+            number = numbers[place.folder]
+            numbers[place.folder] += 1
+            name = f"{batch:012d}{f'-{number}' if number else ''}{self._format.suffix}"
+            moves[aside] = f"{place.folder}/{name}"
+        _flush(self._aside)
+        self._moves = moves
+        return {"files": moves}
+
+    def commit(self) -> None:
+        """Move each file to its place."""
+        for aside, place in self._moves.items():
+            found, final = self._aside / aside, self._root / place
+            if not found.exists():
+                if not final.exists():
+                    raise ConfigError(
+                        f"file {final} does not exist, nor what it was to be made of",
+                        hint="Did another program remove it? Start over with --restart.",
+                    )
+                continue
+            final.parent.mkdir(parents=True, exist_ok=True)
+            found.rename(final)
+            reach("export.between_files")
+            _flush(final.parent)
+            _flush(final.parent.parent)
+        _flush(self._root)
+        self._moves = {}
+        self._places = {}
+
+    def close(self) -> None:
+        """Give up what is not prepared."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+        self._places = {}
+
+    def _file(self, record: Record) -> OpenFile:
+        typed = record.schemas if self._format.is_typed else None
+        place = _Place(place_of(record), typed)
+        file = self._open.get(place)
+        if file is None:
+            if len(self._open) >= _OPEN_FILES and self._format.can_append:
+                self._open.pop(next(iter(self._open))).close()
+            aside = self._places.setdefault(place, str(len(self._places)))
+            file = self._open[place] = self._format.open(self._aside / aside, record.schemas)
+        return file
+
+    def _remove_aside(self) -> None:
+        for path in self._aside.iterdir():
+            path.unlink()
+
+
+def _flush(path: Path) -> None:
+    """Have a file, or the names in a folder, on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,266 @@
+"""Topics of Kafka as the destination: one transaction for each batch, its number in it.
+
+A record of the progress topic is part of each transaction and names the batch. Whoever starts
+first fences what may still be alive of the run before (``init_transactions``), then reads there
+which batch was committed last.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from pgrepl.config.naming import shown_name
+from pgrepl.errors import AlreadyRunning, SpoolError, TargetError, TargetUnavailable
+from pgrepl.export.envelopes.table_rows import CannotExportError
+from pgrepl.export.record import Record, RecordWriter
+from pgrepl.export.sinks.json_records import to_json
+from pgrepl.export.sinks.kafka_address import KafkaAddress
+from pgrepl.export.sinks.kafka_progress import Progress, read_progress
+from pgrepl.export.tables import TableName
+from pgrepl.failpoint import reach
+from pgrepl.store.spool.consumers import Consumer
+
+__all__ = ["KafkaSink"]
+
+_CLIENT_LOG = logging.getLogger("pgrepl.librdkafka")
+_TIMEOUT_S = 60.0
+_POLL_S = 0.05
+#: The most that brokers allow unless told otherwise; a snapshot is one transaction.
+_TRANSACTION_MS = 900_000
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+#: librdkafka's word for the partition of the key.
+_ANY = -1
+
+
+class KafkaSink:
+    """A cluster as the destination of an export."""
+
+    def __init__(
+        self,
+        address: KafkaAddress,
+        source: str,
+        consumer: Consumer,
+        writer: RecordWriter,
+        *,
+        is_restart: bool,
+    ) -> None:
+        """Connect to nothing yet; a restart may follow what an earlier consumer wrote."""
+        self._is_restart = is_restart
+        self._address = address
+        self._consumer = consumer
+        self._writer = writer
+        name = _safe(f"pgrepl-{source}-{consumer.name}")
+        self._progress_topic = f"{_safe(address.prefix)}.{name}"
+        self._topics: dict[TableName | None, str] = {}
+        self._made: set[str] = set()
+        self._is_open = False
+        with self._told("cannot connect"):
+            self._admin = AdminClient(address.client_settings(), logger=_CLIENT_LOG)
+            self._producer = Producer(
+                {
+                    **address.client_settings(),
+                    "transactional.id": f"{_safe(address.prefix)}.{name}",
+                    "transaction.timeout.ms": _TRANSACTION_MS,
+                    "message.timeout.ms": _TRANSACTION_MS,
+                    # As Java's clients do it, so that equal keys of all writers meet.
+                    "partitioner": "murmur2_random",
+                    "linger.ms": 20,
+                },
+                logger=_CLIENT_LOG,
+            )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the batch in hand has no record."""
+        return not self._is_open
+
+    def recover(self, prepared: Mapping[str, Any] | None, batch: int) -> bool:
+        """Fence an earlier run, and tell whether what it had prepared was committed."""
+        self._make_topic(self._progress_topic, 1, {"cleanup.policy": "compact"})
+        with self._told("cannot begin"):
+            self._producer.init_transactions(_TIMEOUT_S)
+        with self._told("cannot read how far the export was"):
+            found = read_progress(self._address, self._progress_topic)
+        if found is not None and found.id != str(self._consumer.id):
+            self._replace(found)
+            found = None
+        committed = 0 if found is None else found.batch
+        if prepared is not None and committed == batch + 1 == prepared["memory"]["batch"]:
+            return True
+        if committed != batch:
+            raise self._lost(committed, batch)
+        return False
+
+    def _replace(self, found: Progress) -> None:
+        """Note in the progress topic that another consumer writes from here on."""
+        if not self._is_restart:
+            raise SpoolError(
+                f"{self._address}: an earlier consumer wrote {found.batch} batches to these topics,"
+                " and the target does not know it any more",
+                hint="Was the source copied again? What it changed meanwhile is not in the topics:"
+                " start over with --restart --snapshot.",
+            )
+        with self._told("cannot write"):
+            self._producer.begin_transaction()
+            self._is_open = True
+            self.prepare(0)
+            self._producer.commit_transaction(_TIMEOUT_S)
+            self._is_open = False
+
+    def write(self, record: Record) -> None:
+        """Send a record as part of the transaction in hand."""
+        topic = self._topic(record)
+        with self._told("cannot write"):
+            if not self._is_open:
+                self._producer.begin_transaction()
+                self._is_open = True
+            key = self._writer.key(record, topic)
+            headers: dict[str, str | bytes | None] = {
+                name: self._writer.header(record, own) for name, own in record.headers.items()
+            }
+            # What has no key keeps its order in one partition.
+            place = _ANY if key is not None else 0
+            value = self._writer.value(record, topic)
+            self._produce(topic, key, value, list(headers.items()), place)
+
+    def prepare(self, batch: int) -> Mapping[str, Any]:
+        """Have the brokers store the batch, and what tells that it was committed."""
+        progress = Progress(str(self._consumer.id), batch)
+        with self._told("cannot write"):
+            self._produce(
+                self._progress_topic,
+                b"progress",
+                to_json(progress.dump()).encode(),
+                [],
+                0,
+            )
+            if self._producer.flush(_TIMEOUT_S):
+                raise TargetUnavailable(f"{self._address}: the brokers did not take all records")
+        return {}
+
+    def commit(self) -> None:
+        """Make the batch visible to those who read what is committed."""
+        reach("export.in_kafka_transaction")
+        with self._told("cannot commit"):
+            self._producer.commit_transaction(_TIMEOUT_S)
+        self._is_open = False
+
+    def close(self) -> None:
+        """Give up a transaction in hand."""
+        if self._is_open:
+            # Brokers would do it after a while, or the next run.
+            with suppress(KafkaException):
+                self._producer.abort_transaction(_TIMEOUT_S / 10)
+        self._is_open = False
+
+    def _produce(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, str | bytes | None]],
+        partition: int,
+    ) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, headers=headers)
+            except BufferError:
+                self._producer.poll(1.0)
+            else:
+                self._producer.poll(0)
+                return
+
+    def _topic(self, record: Record) -> str:
+        topic = self._topics.get(record.name)
+        if topic is None:
+            parts = ("transaction",) if record.name is None else record.name
+            topic = _safe(".".join((self._address.prefix, *parts)))
+            if topic in self._topics.values() and record.name is not None:
+                raise CannotExportError(
+                    f"the topic of {shown_name(*record.name)}, {topic}, is another table's too",
+                    hint="Rename one of them, or leave it out.",
+                )
+            self._make_topic(topic, 1 if record.name is None else self._address.partitions, {})
+            self._topics[record.name] = topic
+        return topic
+
+    def _make_topic(self, topic: str, partitions: int, config: dict[str, str]) -> None:
+        if topic in self._made:
+            return
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=config)
+        with self._told(f"cannot make topic {topic}"):
+            for future in self._admin.create_topics([new], request_timeout=_TIMEOUT_S).values():
+                try:
+                    future.result()
+                except KafkaException as exc:
+                    if exc.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                        raise
+            self._await_topic(topic)
+        self._made.add(topic)
+
+    def _await_topic(self, topic: str) -> None:
+        """Wait until the brokers know a topic that was just made."""
+        until = time.monotonic() + _TIMEOUT_S
+        while time.monotonic() < until:
+            found = self._admin.list_topics(topic, timeout=_TIMEOUT_S).topics.get(topic)
+            if found is not None and found.error is None and found.partitions:
+                return
+            time.sleep(_POLL_S)
+        raise TargetUnavailable(f"{self._address}: topic {topic} was made, and is not there")
+
+    def _lost(self, committed: int, batch: int) -> SpoolError:
+        return SpoolError(
+            f"{self._address}: topic {self._progress_topic} says that {committed} batches were"
+            f" written, the target that there were {batch}",
+            hint="Was the topic deleted, or is it another cluster? Start over with --restart"
+            " --snapshot, and another prefix.",
+        )
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Raise librdkafka's errors as ours."""
+        try:
+            yield
+        except KafkaException as exc:
+            error = exc.args[0] if exc.args else None
+            message = f"{self._address}: {what}: {error.str() if error is not None else exc}"
+            if error is not None and error.code() in _FENCED:
+                raise AlreadyRunning(
+                    message, hint="Another export as the same consumer runs; nothing was lost."
+                ) from exc
+            if error is not None and (error.retriable() or error.txn_requires_abort()):
+                raise TargetUnavailable(message, hint="Do the brokers answer?") from exc
+            if error is not None and error.code() in _PASSES:
+                raise TargetUnavailable(message, hint="Do the brokers answer?") from exc
+            raise TargetError(
+                message, hint="Check --to and --kafka-settings, and what the user may do there."
+            ) from exc
+
+
+def _safe(name: str) -> str:
+    return _UNSAFE.sub("_", name)
+
+
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,  # noqa: SLF001  librdkafka's own codes have this form
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    }
+)
+_PASSES = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+    }
+)

@@ -1,0 +1,1 @@
+"""What is written to the spool: gathered, batched, committed."""

@@ -1,0 +1,365 @@
+"""The receiver's session on the target: spool rows, progress and origin, in one transaction.
+
+``pg_replication_origin_xact_setup`` survives a rollback: a position set up for a transaction that
+failed would be stored by the next one that commits in the session. So it is sent last, together
+with COMMIT, and after any error the session is closed and never used again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+
+from psycopg import errors
+from psycopg.sql import SQL, Literal
+
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import SourceConfig
+from pgrepl.config.naming import TableSelection
+from pgrepl.errors import AlreadyRunning, TargetError
+from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
+from pgrepl.position import Position
+from pgrepl.postgres.advisory_locks import receive_lock, try_lock
+from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.receiver.predecessor import is_alive
+from pgrepl.receiver.routing import TableName
+from pgrepl.receiver.spool.batch import Batch
+from pgrepl.receiver.spool.copy_rows import COLUMNS, encode_rows
+from pgrepl.store.migrations import migrate
+from pgrepl.store.progress.receive_progress import (
+    Received,
+    put_into_bucket,
+    read_buckets,
+    read_received,
+    record_received,
+)
+from pgrepl.store.sources import SourceRow, find_source, record_patterns
+from pgrepl.store.spool.spool_format import CHANNEL, MORE, SpoolPart
+from pgrepl.store.spool.spool_rows import copy_into_spool, measure_spool, turn_serial
+from pgrepl.store.streams import (
+    Partition,
+    add_partition,
+    add_stream,
+    list_parked_places,
+    move_partitions,
+    park_records,
+    read_partitions,
+    record_position,
+    set_parked_reason,
+    settle_parked_records,
+)
+from pgrepl.store.tables.table_marks import add_lost_table, read_marked
+from pgrepl.store.tables.unselected import find_unselected, mark_unselected
+from pgrepl.terminal import command
+
+__all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
+
+_COPY = copy_into_spool(COLUMNS)
+#: For a transaction of which only a part is here: it ends after all that is known.
+_SOME_DAY = Lsn(2**64 - 1)
+
+
+class LiveReceiver(AlreadyRunning):
+    """Another receiver runs, and it is not just dying."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where receiving stands, as the target recorded it."""
+
+    last_seq: int
+    received_lsn: Lsn
+
+
+class SpoolSession:
+    """An open session that holds the origin; use it from one thread at a time."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        endpoint: Endpoint,
+        source: SourceRow,
+        *,
+        selection: TableSelection | None = None,
+        holds_origin: bool = True,
+    ) -> None:
+        """Take over a connection in autocommit mode whose session has the origin set up.
+
+        ``selection``: what is received; None: all that there is.
+        """
+        self._connection = connection
+        self._selection = selection
+        self._holds_origin = holds_origin
+        self._endpoint = self.endpoint = endpoint
+        self.is_in_transaction = False
+        self.source = source
+        self._format_name = ""
+        self._encoding = ""
+        #: What the open transaction brings.
+        self._received = Received()
+        self._written_bytes = 0
+
+    def read_origin(self) -> Lsn | None:
+        """Return the position of the origin, flushed to disk; None when it has none."""
+        with translated(self._endpoint, "cannot read the origin"):
+            ((lsn,),) = self._connection.execute(
+                "select pg_replication_origin_progress(%s, true)", (self.source.slot,)
+            ).fetchall()
+        return None if lsn is None else Lsn(lsn)
+
+    def read_progress(self) -> Progress | None:
+        """Return what earlier receivers recorded; None before the first."""
+        with translated(self._endpoint, "cannot read the progress"):
+            received = read_received(self._connection, self.source.source_id)
+        return None if received is None else Progress(*received)
+
+    def read_partitions(self) -> Sequence[Partition]:
+        """Return where the partitions of a source of records are."""
+        with translated(self._endpoint, "cannot read the offsets"):
+            return read_partitions(self._connection, self.source.source_id)
+
+    def add_partitions(self, partitions: Sequence[Partition]) -> None:
+        """Record partitions before anything of them is received."""
+        with translated(self._endpoint, "cannot write the offsets"):
+            for partition in partitions:
+                add_partition(self._connection, self.source.source_id, partition)
+
+    def read_parked_places(
+        self, after: tuple[str, int, int], limit: int
+    ) -> Sequence[tuple[str, int, int]]:
+        """Return topic, partition and offset of parked records that follow one."""
+        with translated(self._endpoint, "cannot read the parked records"):
+            return list_parked_places(self._connection, self.source.source_id, after, limit)
+
+    def note_parked(self, place: tuple[str, int, int], reason: str) -> None:
+        """Record why a parked record still cannot be received."""
+        with translated(self._endpoint, "cannot write the parked records"):
+            set_parked_reason(self._connection, self.source.source_id, place, reason)
+
+    def read_buckets(self) -> Mapping[TableName, int]:
+        """Return the buckets that tables were put into."""
+        with translated(self._endpoint, "cannot read the buckets"):
+            return read_buckets(self._connection, self.source.source_id)
+
+    def read_spool_bytes(self) -> int:
+        """Return what the source's rows take up in the spool, compressed as they are."""
+        with translated(self._endpoint, "cannot read the size of the spool"):
+            return measure_spool(self._connection, self.source.source_id)
+
+    def read_resyncs(self) -> Sequence[TableName]:
+        """Return the tables that wait for a resync; not those that are passed over anyway."""
+        connection, source_id = self._connection, self.source.source_id
+        with translated(self._endpoint, "cannot read the tables"):
+            marked = read_marked(connection, source_id)
+            if not marked or self._selection is None:
+                return marked
+            passed_over = find_unselected(connection, source_id, self._selection)
+        return [name for name in marked if name not in passed_over]
+
+    def set_format(self, name: str, encoding: str) -> None:
+        """Say in every row from now on how its payload is read."""
+        self._format_name = name
+        self._encoding = encoding
+
+    def write(self, batch: Batch, *, has_more: bool) -> None:
+        """Write a batch into the open transaction, and commit when it has a position.
+
+        ``has_more`` tells those who are notified that more is about to follow.
+        """
+        with translated(self._endpoint, "cannot write to the spool"):
+            if not self.is_in_transaction:
+                self._connection.execute("begin")
+                self.is_in_transaction = True
+            if batch.turns_serial is not None:
+                turn_serial(self._connection, self.source.source_id, batch.turns_serial)
+            if batch.parts:
+                self._copy(batch.parts)
+            self._note(batch)
+            self._count(batch)
+            if batch.position is None:
+                reach("receiver.after_part")
+                return
+            reach("receiver.before_commit")
+            news = f"{self.source.name}{MORE} {self._written_bytes}"
+            self._commit(batch, batch.position, news if has_more else self.source.name)
+            self.is_in_transaction = False
+            self._received = Received()
+            self._written_bytes = 0
+            reach("receiver.after_commit_before_feedback")
+
+    def abandon(self) -> None:
+        """Break the connection, also from another thread while this one waits for the server."""
+        with suppress(OSError, errors.Error):
+            # A duplicate is shut down: the descriptor itself stays libpq's.
+            duplicate = socket.socket(fileno=os.dup(self._connection.pgconn.socket))
+            with duplicate:
+                duplicate.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End the session; what is not committed is lost."""
+        self._connection.close()
+
+    def _copy(self, parts: Sequence[SpoolPart]) -> None:
+        with self._connection.cursor() as cursor, cursor.copy(_COPY) as copy:
+            for piece in encode_rows(
+                self.source.source_id,
+                parts,
+                format_name=self._format_name,
+                encoding=self._encoding,
+            ):
+                copy.write(piece)
+
+    def _note(self, batch: Batch) -> None:
+        """Record losses and buckets with the changes they belong to."""
+        source_id = self.source.source_id
+        for name, reason in batch.losses.items():
+            add_lost_table(self._connection, source_id, name, reason, batch.position or _SOME_DAY)
+        for name, bucket in batch.buckets.items():
+            put_into_bucket(self._connection, source_id, name, bucket)
+        if batch.parked:
+            park_records(self._connection, source_id, batch.parked)
+        if batch.settled:
+            settle_parked_records(self._connection, source_id, batch.settled)
+        if batch.offsets and isinstance(batch.position, Lsn):
+            move_partitions(self._connection, source_id, batch.offsets)
+            record_position(
+                self._connection, source_id, batch.position, batch.offsets, batch.source_lsn
+            )
+
+    def _count(self, batch: Batch) -> None:
+        """Add up what is counted with the commit."""
+        self._written_bytes += batch.byte_count
+        received = self._received
+        received.transaction_count += batch.transaction_count
+        received.change_count += batch.change_count
+        if any(part.kind == "serial" for part in batch.parts):
+            # Such a transaction is alone in its segment, and what it wrote before is serial now.
+            received.serial_transaction_count += batch.transaction_count
+            received.serial_change_count = received.change_count
+
+    def _commit(self, batch: Batch, position: Position, news: str) -> None:
+        """Record the position and commit, in one round trip."""
+        notify = SQL("select pg_notify({}, {});").format(Literal(CHANNEL), Literal(news))
+        statement = SQL("{record}{notify}{origin}commit").format(
+            record=record_received(
+                self.source.source_id,
+                seq=batch.last_seq,
+                position=position,
+                commit_at=batch.commit_at,
+                received=self._received,
+            ),
+            origin=SQL("select pg_replication_origin_xact_setup({}, clock_timestamp());").format(
+                Literal(position)
+            )
+            if self._holds_origin
+            else SQL(""),
+            notify=notify if batch.parts else SQL(""),
+        )
+        self._connection.execute(statement)
+
+
+def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
+    """Open the target for receiving; only one session at a time can.
+
+    Raises
+    ------
+    AlreadyRunning
+        when another receiver, or one that is just dying, holds the origin.
+
+    """
+    connection = connect(target, "receive")
+    try:
+        migrate(connection, target)
+        with translated(target, "cannot prepare the session"):
+            connection.execute(
+                # Nothing is confirmed to the source before it is on disk here. A stricter setting
+                # than on is the owner's choice and stays. Newer servers may limit transactions.
+                "select set_config(name, case name when 'synchronous_commit' then 'on' else '0'"
+                " end, false) from pg_settings"
+                " where name = 'synchronous_commit' and setting = 'off'"
+                " or name in ('lock_timeout', 'transaction_timeout')"
+            )
+        if not config.is_database:
+            return _open_stream(connection, config, target)
+        source = _checked_source(find_source(connection, config.name), config)
+        _take_origin(connection, target, source)
+        # In another session: the one that holds the origin writes the spool only.
+        with closing(connect(target, "receive")) as other, translated(target, "cannot begin"):
+            selection = config.selection
+            record_patterns(
+                other,
+                source.source_id,
+                include=[pattern.text for pattern in selection.include],
+                exclude=[pattern.text for pattern in selection.exclude],
+            )
+            mark_unselected(other, source.source_id, selection)
+    except BaseException:
+        connection.close()
+        raise
+    return SpoolSession(connection, target, source, selection=config.selection)
+
+
+def _open_stream(connection: Connection, config: SourceConfig, target: Endpoint) -> SpoolSession:
+    """Open the target for records: there is nothing to copy first, and no origin."""
+    with translated(target, "cannot prepare the session"):
+        lock = receive_lock(config.name)
+        if not try_lock(connection, lock):
+            raise (LiveReceiver if is_alive(connection, lock) else AlreadyRunning)(
+                f'another receiver of source "{config.name}" runs',
+                hint="Only one receiver per source can run; pg_stat_activity shows it as"
+                " pgrepl-receive.",
+            )
+        with connection.transaction():
+            source = add_stream(connection, config.name, config.slot)
+    if source.system_identifier:
+        raise TargetError(
+            f'source "{config.name}" was copied from a database,'
+            f' and is of kind "{config.kind}" now',
+            hint=f"Give it another name, or remove it first: {command('drop', config.name)}",
+        )
+    return SpoolSession(connection, target, source, holds_origin=False)
+
+
+def _checked_source(source: SourceRow | None, config: SourceConfig) -> SourceRow:
+    if source is None or source.state != "streaming":
+        state = "was never copied" if source is None else f'is in state "{source.state}"'
+        raise TargetError(
+            f'source "{config.name}" {state}, so there is nothing to stream onto',
+            hint=f"Run: {command('basebackup', config.name)}",
+        )
+    if source.slot != config.slot:
+        raise TargetError(
+            f'source "{config.name}" was copied with slot "{source.slot}",'
+            f' the configuration says "{config.slot}"',
+            hint=f'Set slot = "{source.slot}" in [sources.{config.name}].',
+        )
+    return source
+
+
+def _take_origin(connection: Connection, target: Endpoint, source: SourceRow) -> None:
+    """Take the origin: whoever has it is the only receiver."""
+    origin = source.slot
+    with translated(target, f'cannot use replication origin "{origin}"'):
+        # PostgreSQL does not tell who has an origin, but who has a lock.
+        lock = receive_lock(source.name)
+        is_first = try_lock(connection, lock)
+        try:
+            connection.execute("select pg_replication_origin_session_setup(%s)", (origin,))
+        except errors.ObjectInUse as exc:
+            is_certain = not is_first and is_alive(connection, lock)
+            raise (LiveReceiver if is_certain else AlreadyRunning)(
+                f'another receiver has replication origin "{origin}" on the target',
+                hint="Only one receiver per source can run; pg_stat_activity shows it as"
+                " pgrepl-receive.",
+            ) from exc
+        except errors.UndefinedObject as exc:
+            raise TargetError(
+                f'replication origin "{origin}" does not exist on the target',
+                hint="Without it nobody knows what was received; copy the source again with"
+                " pgrepl basebackup SOURCE --restart.",
+            ) from exc

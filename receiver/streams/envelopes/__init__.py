@@ -1,0 +1,1 @@
+"""What records mean: Debezium's events, or upserts."""

@@ -1,0 +1,166 @@
+"""Debezium's events, each once: those that came before are told by their positions.
+
+A snapshot that was begun again has another LSN. With its first row the table is emptied, and what
+is still to come of the one before, or of events that it contains, is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pgrepl.decoding.debezium.duplicates import Newest
+from pgrepl.decoding.debezium.event import Event
+from pgrepl.decoding.debezium.placeholders import Placeholder
+from pgrepl.decoding.pgoutput import writing
+from pgrepl.decoding.records.serialized import Reader
+from pgrepl.decoding.records.values import BadValue
+from pgrepl.receiver.streams.changes import Gathered
+from pgrepl.receiver.streams.envelopes.debezium import Change, DebeziumEnvelope, Prepared, row_of
+from pgrepl.receiver.streams.layouts import Layouts, TableMissingError
+from pgrepl.receiver.streams.record import Place
+
+__all__ = ["DebeziumExact"]
+
+
+class DebeziumExact(DebeziumEnvelope):
+    """Every event once, as an insert, update or delete of a row that must be as it says."""
+
+    format = "pgoutput"
+
+    def __init__(
+        self,
+        reader: Reader,
+        layouts: Layouts,
+        placeholder: Placeholder,
+        lane_of: Callable[[Place], Place] = lambda own: own,
+    ) -> None:
+        """Know no event yet."""
+        super().__init__(reader, layouts, placeholder, lane_of)
+        self._newest: dict[Place, Newest] = {}
+        #: While a delete waits: what was known before it.
+        self._before_waiting: dict[Place, Newest] = {}
+
+    def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
+        """Go on from the newest event of a partition."""
+        super().restore(place, state, partition_count)
+        found = Newest.load(state) if state else Newest()
+        lane = self._lane_of(place)
+        self._newest[lane] = max(self._newest.get(lane, found), found)
+
+    def state_of(self, place: Place) -> Mapping[str, Any]:
+        """Return the newest event that is not just waiting."""
+        lane = self._lane_of(place)
+        return self._before_waiting.get(lane, self._newest[lane]).dump()
+
+    def take_change(self, change: Change, gathered: Gathered) -> None:
+        """Take an event unless it came before."""
+        place = self._lane_of(change.record.place)
+        known = self._newest[place]
+        if not self.accept(change, gathered):
+            return
+        try:
+            self.fold(change, gathered)
+        except TableMissingError:
+            # It comes again when the table is there.
+            self._newest[place] = known
+            raise
+        finally:
+            # Also where it could not be read: the delete that waited before it does not any more.
+            self._before_waiting.pop(place, None)
+            if place in self._waiting:
+                self._before_waiting[place] = known
+
+    def accept(self, change: Change, gathered: Gathered) -> bool:
+        """Whether an event did not come before; if so it is the newest of its partition now."""
+        place, event = self._lane_of(change.record.place), change.event
+        if event.is_incremental:
+            raise BadValue(
+                'it is a row of an incremental snapshot: use envelope = "debezium-upsert" for those'
+            )
+        newest = (
+            self._accept_row(change, gathered) if event.op == "r" else self._accept_event(change)
+        )
+        if newest is not None:
+            self._newest[place] = newest
+        return newest is not None
+
+    def _accept_row(self, change: Change, gathered: Gathered) -> Newest | None:
+        """Return what is known after a row of a snapshot; None: it came before."""
+        place, lsn = self._lane_of(change.record.place), change.event.lsn
+        fresh = replace(Newest(), snapshot_lsn=lsn)
+        if self._is_new_snapshot(change, gathered):
+            return fresh
+        if lsn != self._snapshot_of(place[0]):
+            return None
+        known = self._newest[place]
+        if known.snapshot_lsn != lsn:
+            return fresh
+        # The rows of a snapshot come before all events that follow it.
+        return None if known.has_events else known
+
+    def _accept_event(self, change: Change) -> Newest | None:
+        place, event = self._lane_of(change.record.place), change.event
+        current = self._in_snapshot(place, self._newest[place], event)
+        if current is None:
+            return None
+        followed = current.follow(event)
+        if followed is None:
+            self._newest[place] = current.passed(event)
+        return followed
+
+    def settle(self, gathered: Gathered) -> None:
+        """Let go of deletes that nothing followed."""
+        super().settle(gathered)
+        for place in list(self._before_waiting):
+            if place not in self._waiting:
+                del self._before_waiting[place]
+
+    def prepare(self, change: Change) -> Prepared | None:
+        """Return what an event alone becomes."""
+        event = change.event
+        if event.op == "t":
+            return self.truncation(change)
+        layout = self.layout(change)
+        if event.op in ("c", "r"):
+            message = writing.insert(layout.oid, layout.row(row_of(event.after)))
+        elif event.op == "d" and change.key is not None:
+            message = writing.delete(layout.oid, key=layout.key_row(change.key.values))
+        elif event.op == "d":
+            message = writing.delete(layout.oid, old=layout.row(row_of(event.before)))
+        else:
+            old = None if change.key is not None else layout.row(row_of(event.before))
+            row = layout.row(row_of(event.after), self._placeholder)
+            message = writing.update(layout.oid, row, old=old)
+        return Prepared(layout, message, event.commit_us)
+
+    def _snapshot_of(self, topic: str) -> int:
+        own = [known.snapshot_lsn for place, known in self._newest.items() if place[0] == topic]
+        return max(own, default=0)
+
+    def _is_new_snapshot(self, change: Change, gathered: Gathered) -> bool:
+        """Whether this is the first row of a snapshot; the table is then emptied of others."""
+        topic = self._lane_of(change.record.place)[0]
+        if change.event.lsn <= self._snapshot_of(topic):
+            return False
+        if any(place[0] == topic and known != Newest() for place, known in self._newest.items()):
+            truncation = self.truncation(change)
+            if truncation is not None:
+                truncation.add_to(gathered)
+        return True
+
+    def _in_snapshot(self, place: Place, known: Newest, event: Event) -> Newest | None:
+        """Return what is known of a partition, for an event after the newest snapshot.
+
+        None: the snapshot contains the event.
+        """
+        snapshot = self._snapshot_of(place[0])
+        if known.snapshot_lsn == snapshot:
+            return known
+        # No row of the snapshot was in this partition, or what was there before is still to come.
+        if event.last_commit == 0 and event.lsn < snapshot:
+            raise BadValue("nothing tells whether it was before the newest snapshot or after it")
+        if max(event.last_commit, event.lsn) < snapshot or 0 < event.last_commit < snapshot:
+            return None
+        return replace(Newest(), snapshot_lsn=snapshot)

@@ -1,0 +1,1 @@
+"""Tables whose changes wait: parked, worked off, given up."""

@@ -1,0 +1,361 @@
+"""The whole way: tables copied under one snapshot into shadows, which then take their places.
+
+The tables are parked first, so that replay keeps their changes in order from before the snapshot
+on. What waits then is either visible in the snapshot, and in the copy, or not: the snapshot that is
+recorded with each table tells the two apart when the changes are applied.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from uuid import uuid4
+
+from pgrepl.basebackup.post_data import analyze
+from pgrepl.basebackup.report import Watcher
+from pgrepl.basebackup.rows.parts import plan_parts
+from pgrepl.basebackup.rows.task import CopyTask
+from pgrepl.basebackup.rows.workers import CopyWorkers, copy_parts, start_copy_workers
+from pgrepl.basebackup.snapshot import Keeper, Start, keep_new_snapshot
+from pgrepl.catalog.tables import SourceTable, read_plain_columns
+from pgrepl.errors import Interrupted, PgreplError, TargetUnavailable
+from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
+from pgrepl.postgres.sqlstate import translated
+from pgrepl.publications.tables import read_publications
+from pgrepl.replayer.target_table import Tables
+from pgrepl.resync.join import Join, check_received, hidden_name, publish
+from pgrepl.resync.locking import lock_patiently
+from pgrepl.resync.open_transactions import await_commits
+from pgrepl.resync.sides import Sides, Whole
+from pgrepl.resync.tables import Choosing
+from pgrepl.resync.whole.merge import merge_shadow
+from pgrepl.resync.whole.restructured_roots import Remakes
+from pgrepl.resync.whole.shadow import count_rows, drop_shadow, make_shadow, shadow_place
+from pgrepl.store.parked import find_followers, park_for_resync
+from pgrepl.store.resync.resync_chunks import remove_chunks
+from pgrepl.store.resync.running_resyncs import (
+    is_cancelled,
+    set_copied,
+    set_resync_state,
+    set_snapshot,
+    set_structure,
+    start_resync,
+)
+from pgrepl.store.sources import read_target_schemas
+from pgrepl.store.tables.copy_work import (
+    add_parts,
+    read_parts_done,
+    read_progress,
+    remove_parts,
+)
+from pgrepl.store.tables.source_tables import add_joining_table, begin_resync, finish_resync
+from pgrepl.store.tables.unsent import Unsent, record_unsent
+
+__all__ = ["CancelledError", "WholeResync"]
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+_WAIT_POLL_S = 0.1
+
+
+class CancelledError(Interrupted):
+    """A person asked for the resync to end."""
+
+
+class WholeResync:
+    """Tables of one source that are copied under one snapshot."""
+
+    def __init__(self, sides: Sides, choosing: Choosing, watcher: Watcher) -> None:
+        """Begin with what was chosen."""
+        self._sides = sides
+        self._endpoint = sides.endpoint
+        self._target = sides.target
+        self._options = sides.options
+        self._choosing = choosing
+        self._watcher = watcher
+        self._join: Join | None = None
+        self._remakes = Remakes(sides, choosing)
+
+    def run(self, wholes: Sequence[Whole]) -> None:
+        """Copy the tables and put the rows in their places; what waits is not applied yet."""
+        with translated(self._endpoint, "cannot go on"):
+            uncopied = self._find_uncopied(wholes)
+            if uncopied:
+                self._copy(uncopied)
+            self._watcher.begin("swap")
+            left = [whole for whole in wholes if whole.resync.state != "catching up"]
+            # New partitions are attached to a table that has its columns.
+            self._remakes.swap(
+                left, self._note_swapped, () if self._join is None else self._join.late
+            )
+            if self._join is not None:
+                self._show([whole for whole in left if whole.resync.is_first])
+            for whole in left:
+                if not whole.resync.is_first and not self._remakes.find(whole.table):
+                    self._swap(whole)
+        with translated(self._endpoint, "cannot analyze the tables"):
+            keys = [whole.table.key for whole in wholes]
+            schemas = read_target_schemas(self._target, self._sides.source_id)
+            analyze(self._target, self._endpoint, keys, schemas, 1)
+
+    def finish(self) -> None:
+        """Make the foreign keys of new tables and columns, which are caught up now."""
+        with translated(self._endpoint, "cannot make the foreign keys"):
+            if self._join is not None:
+                self._join.tie()
+            self._remakes.tie()
+
+    def _find_uncopied(self, wholes: Sequence[Whole]) -> Sequence[Whole]:
+        """Return the tables that no earlier run has copied, or whose rows are of no use now."""
+        copied = [w for w in wholes if not w.resync.is_first and self._has_rows(w)]
+        useful = [*self._remakes.take_up(wholes, copied), *self._take_up_join(wholes)]
+        return [w for w in wholes if w.resync.state != "catching up" and w not in useful]
+
+    def _take_up_join(self, wholes: Sequence[Whole]) -> Sequence[Whole]:
+        """Go on with new tables that an earlier run filled, all of them; return them."""
+        first = [w for w in wholes if w.resync.is_first and w.resync.state != "catching up"]
+        if not first or not all(self._has_rows(whole) for whole in first):
+            return ()
+        tables = [whole.table for whole in first]
+        keeper = keep_new_snapshot(self._sides.source.endpoint)
+        with closing(keeper.connection):
+            keeper.lock(tables, self._options.wait_s)
+            self._remakes.read(keeper.connection, tables, ())
+            if any(self._remakes.structure(w.table) != w.resync.structure for w in first):
+                return ()
+            resync = first[0].resync
+            begin = Start(resync.lsn or Lsn(0), resync.snapshot)
+            self._join = Join(self._sides, keeper, tables, filled_at=begin)
+        return first
+
+    def _has_rows(self, whole: Whole) -> bool:
+        """Whether an earlier run has copied all rows, and they are there still."""
+        resync = whole.resync
+        if resync.state != "copied":
+            return False
+        place = shadow_place(resync.resync_id)
+        if resync.is_first:
+            place = self._choosing.schemas.get(resync.schema_name, ""), hidden_name(whole.table.oid)
+        return count_rows(self._target, place) == resync.row_count
+
+    def _copy(self, wholes: Sequence[Whole]) -> None:
+        workers = start_copy_workers(
+            self._sides.config.spark, self._options.jobs, is_local=self._options.is_local
+        )
+        first = [whole.table for whole in wholes if whole.resync.is_first]
+        try:
+            self._watcher.begin("waiting")
+            publish(self._sides, first)
+            self._park(wholes)
+            reach("resync.parked")
+            self._await_replay()
+            await_commits(
+                self._sides.source_session,
+                self._sides.source.endpoint,
+                self._options.wait_s,
+                self._options.pause,
+            )
+            check_received(self._sides, first)
+            reach("resync.waited")
+            keeper = keep_new_snapshot(self._sides.source.endpoint)
+            with closing(keeper.connection):
+                tables = [whole.table for whole in wholes]
+                keeper.lock(tables, self._options.wait_s)
+                # A migration may have been quicker than the lock.
+                self._choosing.check_columns(tables)
+                self._prepare(keeper, first, [t for t in tables if self._choosing.is_remade(t)])
+                self._copy_rows(keeper, wholes, workers)
+        finally:
+            workers.stop()
+        reach("resync.copied")
+
+    def _park(self, wholes: Sequence[Whole]) -> None:
+        """Let replay leave the tables alone from its next transaction on."""
+        unsent: Mapping[tuple[str, str], Unsent] = {}
+        if self._sides.source.plugin == "pgoutput":
+            with translated(self._sides.source.endpoint, "cannot read the publications"):
+                unsent = read_publications(self._sides.source_session, self._sides.source).unsent(
+                    self._sides.source.selection
+                )
+        source_id = self._sides.source_id
+        keys = {whole.table.key for whole in wholes}
+        with translated(self._endpoint, "cannot park the tables"), self._target.transaction():
+            for whole in wholes:
+                table = whole.table
+                if whole.resync.is_first:
+                    add_joining_table(
+                        self._target, source_id, table.key, table.definition, table.oid
+                    )
+                park_for_resync(self._target, source_id, whole.table.key)
+                begin_resync(self._target, source_id, whole.table.key)
+                # Parked, it is none any more whose changes are applied with regard to chunks.
+                remove_chunks(self._target, whole.resync.resync_id)
+                start_resync(self._target, whole.resync.resync_id, "whole")
+            record_unsent(
+                self._target,
+                source_id,
+                {name: count for name, count in unsent.items() if name in keys},
+            )
+
+    def _await_replay(self) -> None:
+        """Wait for transactions of replay that may not know yet that the tables are parked."""
+        source_id = self._sides.source_id
+        before = find_followers(self._target, source_id)
+        deadline = time.monotonic() + self._options.wait_s
+        while not before.isdisjoint(find_followers(self._target, source_id)):
+            if time.monotonic() > deadline:
+                raise TargetUnavailable(
+                    f"{self._endpoint}: replay is at work on a batch for {self._options.wait_s} s",
+                    hint="Run the same command again when that transaction is over, or raise"
+                    " --wait.",
+                )
+            self._options.pause(_WAIT_POLL_S)
+
+    def _copy_rows(self, keeper: Keeper, wholes: Sequence[Whole], workers: CopyWorkers) -> None:
+        self._watcher.begin("data")
+        with translated(self._endpoint, "cannot read the columns"):
+            tables = {whole.table.key: self._as_on_target(whole.table) for whole in wholes}
+        parts = plan_parts(tables.values(), keeper.sizes(tables.values()), workers.jobs)
+        ids = {whole.table.key: whole.resync.resync_id for whole in wholes}
+        rate = self._options.max_rate
+        task = CopyTask(
+            source=self._sides.source.endpoint,
+            target=self._endpoint,
+            run_id=uuid4(),
+            snapshot=keeper.snapshot,
+            tables=tables,
+            places={
+                whole.table.key: self._place(whole.table)
+                if whole.resync.is_first
+                else shadow_place(whole.resync.resync_id)
+                for whole in wholes
+            },
+            max_rate=None if rate is None else rate / min(workers.jobs, len(parts)),
+        )
+        source_id, start = self._sides.source_id, keeper.start
+        with translated(self._endpoint, "cannot plan the copy"), self._target.transaction():
+            # Of a run that was killed; waits for its tasks that are still at work.
+            remove_parts(self._target, source_id, tables)
+            for whole in wholes:
+                key, resync_id = whole.table.key, whole.resync.resync_id
+                remake = self._remakes.find(whole.table)
+                if remake is not None:
+                    remake.make_shadow(resync_id, tables[key])
+                elif not whole.resync.is_first:
+                    columns = tables[key].columns
+                    make_shadow(self._target, resync_id, self._place(tables[key]), columns)
+                set_structure(self._target, resync_id, self._remakes.structure(whole.table))
+                set_snapshot(self._target, resync_id, snapshot=start.snapshot, lsn=start.lsn)
+            add_parts(
+                self._target,
+                source_id,
+                task.run_id,
+                ((p.schema, p.table, p.first_block, p.end_block, p.size_bytes) for p in parts),
+            )
+        reach("resync.planned")
+
+        def poll() -> None:
+            self._check_cancelled(list(ids.values()))
+            self._options.pause(0.0)
+            # Whatever is copied now was copied while the keeper held its locks.
+            keeper.check()
+            with translated(self._endpoint, "cannot follow the copy"):
+                self._watcher.show(
+                    [
+                        progress
+                        for progress in read_progress(self._target, source_id)
+                        if (progress.schema_name, progress.table_name) in ids
+                    ]
+                )
+
+        copy_parts(workers, task, parts, poll, _POLL_S)
+        with translated(self._endpoint, "cannot record the copy"), self._target.transaction():
+            done = read_parts_done(self._target, source_id, tables)
+            for key, resync_id in ids.items():
+                if key not in done:
+                    raise PgreplError(f"table {tables[key]} was not copied; a bug in pgrepl")
+                set_copied(self._target, resync_id, rows=done[key][0], bytes_=done[key][1])
+            remove_parts(self._target, source_id, tables)
+            keeper.check()
+
+    def _check_cancelled(self, ids: Sequence[int]) -> None:
+        with translated(self._endpoint, "cannot look for a request to cancel"):
+            if is_cancelled(self._target, ids):
+                raise CancelledError("the resync was cancelled")
+
+    def _place(self, table: SourceTable) -> tuple[str, str]:
+        """Return where the copy of a table is: while it is new, out of sight."""
+        if self._join is not None and self._choosing.is_first(table):
+            return self._join.place(table)
+        return self._choosing.schemas[table.schema], table.name
+
+    def _as_on_target(self, table: SourceTable) -> SourceTable:
+        """Add the generated columns that are plain ones there: they take the source's values."""
+        remake = self._remakes.find(table)
+        if remake is not None:
+            return remake.as_on_target(table)
+        place = self._place(table)
+        plain = read_plain_columns(self._target, [place])
+        return table.with_generated(plain.get(place, frozenset()))
+
+    # --- into place -----------------------------------------------------------------------------
+
+    def _prepare(
+        self, keeper: Keeper, first: Sequence[SourceTable], remade: Sequence[SourceTable]
+    ) -> None:
+        """Make tables that the target never had, out of sight, and what others have to have."""
+        if not first and not remade:
+            return
+        self._join = Join(self._sides, keeper, first, remade)
+        with translated(self._endpoint, "cannot make the tables"), self._target.transaction():
+            self._join.make()
+        with translated(self._sides.source.endpoint, "cannot read the structure"):
+            self._remakes.read(keeper.connection, first, remade)
+        reach("resync.made")
+
+    def _show(self, wholes: Sequence[Whole]) -> None:
+        """Give new tables their names and keys, in one transaction."""
+        if self._join is None:
+            return
+        with translated(self._endpoint, "cannot make the keys"), self._target.transaction():
+            self._join.show()
+            for whole in wholes:
+                self._note_swapped(whole)
+            reach("resync.before_swap_commit")
+        reach("resync.swapped")
+
+    def _note_swapped(self, whole: Whole) -> None:
+        """Record that a table has the rows that were copied."""
+        resync_id = whole.resync.resync_id
+        finish_resync(self._target, self._sides.source_id, whole.table.key, resync_id)
+        set_resync_state(self._target, resync_id, "catching up")
+        drop_shadow(self._target, resync_id)
+
+    def _swap(self, whole: Whole) -> None:
+        """Put the rows of a shadow in the place of the table's, in one transaction."""
+        key, resync_id = whole.table.key, whole.resync.resync_id
+        table = self._as_on_target(whole.table)
+
+        def swap() -> None:
+            shape = (
+                Tables(self._target, self._sides.source_id, Lsn(0), ignores_parking=True)
+                .look_up(key)
+                .shape
+            )
+            if shape is None:
+                raise PgreplError(f"the copy of {table} does not exist any more")
+            merged = merge_shadow(self._target, shape, shadow_place(resync_id), table.columns)
+            self._note_swapped(whole)
+            logger.info(
+                "rows put in place",
+                extra={"table": str(table), "removed": merged.removed, "added": merged.added},
+            )
+            reach("resync.before_swap_commit")
+
+        with translated(self._endpoint, f"cannot put the rows of {table} in place"):
+            lock_patiently(self._target, self._endpoint, self._place(table), swap, self._options)
+        reach("resync.swapped")

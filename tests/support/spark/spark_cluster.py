@@ -1,0 +1,182 @@
+"""A standalone Spark cluster on this machine: one master, some workers, gone with its owner.
+
+``bare_python`` makes the Python of a cluster where nobody installed pgrepl, only its dependencies.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyspark
+
+from pgrepl.config.model import SparkConfig
+from tests.support.machine.quick_java import quick_options
+from tests.support.waiting import wait_until
+
+_HOME = Path(pyspark.__file__).parent
+_HOST = "127.0.0.1"
+_DEPLOY = "org.apache.spark.deploy"
+# Small and quick to start: a test's cluster does little.
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+class SparkCluster:
+    """A master and its workers, with one core and one executor each. A context manager."""
+
+    def __init__(self, workers: int = 2, *, python: Path | None = None) -> None:
+        """Start all and wait until the workers have registered.
+
+        ``python`` is what executors run: without it the test's own.
+        """
+        self.python = python if python is not None else Path(sys.executable)
+        self._folder = Path(tempfile.mkdtemp(prefix=f"pgrepl-spark-{os.getpid()}-"))
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._security = {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": secrets.token_hex(32),
+            "spark.network.crypto.enabled": "true",
+        }
+        # By a file in a folder of our own: everybody can see arguments.
+        self._properties = self._folder / "security.properties"
+        lines = [f"{key}={value}\n" for key, value in self._security.items()]
+        self._properties.write_text("".join(lines))
+        try:
+            master = self._start("master", "master.Master")
+            self.master = wait_until(
+                lambda: self._said(master, r"Starting Spark master at (spark://\S+)")
+            )
+            self.worker_pids = []
+            for number in range(workers):
+                log = self._start(
+                    f"worker{number}",
+                    "worker.Worker",
+                    *("--cores", "1", "--memory", "1g"),
+                    *("--work-dir", str(self._folder / f"work{number}"), self.master),
+                )
+                self.worker_pids.append(self._processes[-1].pid)
+                wait_until(partial(self._said, log, r"Successfully registered with (\S+)"))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def conf(self) -> dict[str, str]:
+        """The settings of a session here, as ``[spark] conf`` has them."""
+        return {
+            "spark.driver.host": _HOST,
+            "spark.driver.bindAddress": _HOST,
+            "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": _JAVA,
+            "spark.pyspark.python": str(self.python),
+            **self._security,
+        }
+
+    @property
+    def config(self) -> SparkConfig:
+        """The section ``[spark]``."""
+        return SparkConfig(master=self.master, conf=self.conf)
+
+    def toml(self) -> str:
+        """Return the section ``[spark]`` as text."""
+        conf = "\n".join(f'"{key}" = "{value}"' for key, value in self.conf.items())
+        return f'[spark]\nmaster = "{self.master}"\n[spark.conf]\n{conf}\n'
+
+    def kill_worker(self, number: int) -> None:
+        """Kill a worker with SIGKILL, as if its machine had died; its executor follows it."""
+        (process,) = (p for p in self._processes if p.pid == self.worker_pids[number])
+        process.kill()
+        process.wait()
+
+    def close(self) -> None:
+        """Stop everything and remove its folder."""
+        # Workers first, so that they have time to end their executors.
+        for process in reversed(self._processes):
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(15)
+            process.kill()
+            process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, name: str, program: str, *arguments: str) -> Path:
+        log = self._folder / f"{name}.log"
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "PYTHON", "SPARK"))}
+        # The owner's death, of whatever kind, is theirs; executors end when their worker has.
+        setpriv = shutil.which("setpriv")
+        leash = [setpriv, "--pdeathsig", "KILL"] if setpriv is not None else []
+        with log.open("wb") as sink:
+            process = subprocess.Popen(
+                [
+                    *leash,
+                    str(_HOME / "bin" / "spark-class"),
+                    f"{_DEPLOY}.{program}",
+                    *("--host", _HOST, "--port", "0", "--webui-port", "0"),
+                    *("--properties-file", str(self._properties)),
+                    *arguments,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder,
+                env={
+                    **kept,
+                    "SPARK_HOME": str(_HOME),
+                    "SPARK_LOCAL_IP": _HOST,
+                    "SPARK_LOCAL_DIRS": str(self._folder),
+                    "SPARK_DAEMON_MEMORY": "256m",
+                    "SPARK_DAEMON_JAVA_OPTS": _java_options(),
+                },
+                start_new_session=True,
+            )
+        self._processes.append(process)
+        return log
+
+    def _said(self, log: Path, pattern: str) -> str:
+        text = log.read_text(errors="replace")
+        for process in self._processes:
+            assert process.poll() is None, text
+        found = re.search(pattern, text)
+        return found[1] if found else ""
+
+
+def _java_options() -> str:
+    return f"{_JAVA} {quick_options()}"
+
+
+def bare_python(folder: Path) -> Path:
+    """Make a Python with every package of ours but pgrepl itself, and return its program."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    site = folder / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if "pgrepl" not in entry.name and entry.suffix != ".pth":
+            (site / entry.name).symlink_to(entry)
+    seen = subprocess.run(
+        [python, "-c", "import pgrepl"], capture_output=True, cwd="/", check=False
+    )
+    assert b"No module named 'pgrepl'" in seen.stderr
+    return python
