@@ -173,7 +173,7 @@ def main() -> None:
         }
         run_load(source, arguments.transactions)
         end = source.value("select pg_current_wal_insert_lsn()::text")
-        source.execute("create table behind (id int)")  # WAL after the end, so that all reach it
+        source.execute("create table later (id int)")  # WAL after the end, so that all reach it
         password = token_hex(8)
         source.execute(f"alter role postgres password '{password}'")
         by_tcp = source.dsn(host="127.0.0.1", password=password)

@@ -3,7 +3,7 @@
     PYTHONPATH=. python bench/bench_resync.py [--mb 100,400,1600] [--rates 0,200,max] [--jobs 2]
 
 Two throwaway servers, and receive and replay as programs. By size: nobody writes. By write rate:
-two writers update single rows of the table, so many a second together, while it is copied. Writes
+two writers update single rows of the table, at a fixed rate together, while it is copied. Writes
 docs/benchmarks/resync.md, and resync.json beside it.
 """
 

@@ -6,7 +6,7 @@
 
 What is not measured stays in the JSON as an earlier run left it, and each result is written as soon
 as it is there: a run that is broken off, or has no time left, is finished by one with ``--resume``.
-With ``--only ""`` nothing is measured, and the page is written anew from the JSON.
+With ``--only ""`` nothing is measured, and the page is written again from the JSON.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--only", default=",".join(ITEMS), help="what is measured, in this order")
     parser.add_argument("--resume", action="store_true", help="only what the JSON has not")
-    parser.add_argument("--minutes", type=float, default=1e6, help="begin nothing after so many")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin nothing after these")
     parser.add_argument("--plugins", default="wal2json,pgoutput")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--transactions", type=int, help="instead of 100,000 or 50,000")

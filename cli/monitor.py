@@ -56,7 +56,7 @@ def monitor(
     token_file: TokenFileOption = None,
     is_open: Annotated[
         bool,
-        typer.Option("--without-token", help="Let everybody ask who reaches it, on any address."),
+        typer.Option("--without-token", help="Answer any client that reaches it, on any address."),
     ] = False,
 ) -> None:
     """Serve metrics for Prometheus, probes, and a page that shows how every source fares.

@@ -79,7 +79,7 @@ def grants(reader: str) -> Sequence[Composed]:
 
 
 def horizon_statement() -> SQL:
-    """Return the statement to run once the triggers are there for everybody."""
+    """Return the statement to run once the triggers are visible to all sessions."""
     return SQL(query("horizon"))
 
 

@@ -1,7 +1,7 @@
 """The capture on a source: make it, switch it, look at it, take it away.
 
 Event triggers belong to superusers. Where pgrepl's own role is none, the same statements can be
-printed and run by somebody who is; to switch the capture it has a function.
+printed and run by one who is; to switch the capture it has a function.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class _KafkaDemo(Stage):
 
     def _wait_for_debezium(self, debezium: Debezium) -> None:
         """Wait until it has written a transaction; it is killed then, whatever it does."""
-        # librdkafka is not everybody's.
+        # librdkafka is an optional dependency.
         admin = import_module("confluent_kafka.admin").AdminClient(
             {"bootstrap.servers": self._broker.bootstrap}
         )

@@ -29,7 +29,7 @@ class Address:
 
     host: str
     port: int
-    #: None: everybody who reaches it may ask.
+    #: None: any client that reaches it may ask.
     token: str | None = field(default=None, repr=False)
 
     @classmethod

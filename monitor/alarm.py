@@ -37,13 +37,13 @@ class Alarm:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is somebody to tell."""
+        """Whether alerts are delivered at all."""
         return bool(self.config.command or self.config.webhook)
 
     def look(self, connection: Connection, status: Status) -> None:
         """Tell of what began and what is over.
 
-        It is written down after somebody was told: a crash between the two tells it again, and
+        It is written down after it was delivered: a crash between the two delivers it again, and
         nothing is ever lost.
         """
         now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""What somebody has to be told of: pure judgement over a status and what was told before."""
+"""Which alerts have to be delivered: pure judgement over a status and what was said before."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Alert:
     message: str
     #: What to type.
     commands: tuple[str, ...] = ()
-    #: How long it has to last until somebody is told.
+    #: How long it has to last until it is delivered.
     hold: timedelta = _NO_TIME
 
     @property

@@ -1,4 +1,4 @@
-"""Tells somebody of an alert: by a command of the user's, or by a request to a webhook."""
+"""Delivers an alert: by a command of the user's, or by a request to a webhook."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["DeliveryFailed", "deliver"]
 #: Longer than this nobody is waited for.
 PATIENCE_S = 10.0
 
-#: Of what a command says when it fails, so many characters are logged.
+#: The number of characters that are logged of what a command says when it fails.
 _SHOWN = 200
 
 

@@ -20,7 +20,7 @@ from pgrepl.receiver.wakeup import Wakeup
 
 __all__ = ["retry_records"]
 
-#: So many are judged and received in one transaction at most.
+#: How many are judged and received in one transaction at most.
 _AT_ONCE = 1000
 _FIRST = ("", -1, -1)
 

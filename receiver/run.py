@@ -39,7 +39,7 @@ __all__ = ["Receiver", "Result"]
 
 logger = logging.getLogger(__name__)
 
-#: Another receiver that moves the offsets so many times in a row does not go away by itself.
+#: After this number of times in a row another receiver that moves the offsets will not go away.
 _FENCES = 5
 
 

@@ -37,7 +37,7 @@ class Wakeup:
                 pass
 
     def wait(self, seconds: float) -> None:
-        """Wait until somebody wakes, or for so long."""
+        """Wait until it is woken, or until the time is over."""
         select.select([self.descriptor], [], [], seconds)
         self.clear()
 

@@ -47,7 +47,7 @@ class Arrivals:
 
 @dataclass(slots=True)
 class Pause:
-    """A pause of at least and at most so many seconds.
+    """A pause between a least and a greatest number of seconds.
 
     It takes the longer time only while a receiver has more at hand, and too little has arrived for
     a batch that is worth its price. When that one has brought the last, all there was to wait for

@@ -30,7 +30,7 @@ class ReplaySettings:
     #: Spark's part in a job grows with its tasks: shards that have no more changes than so between
     #: them are applied in one task, one after the other.
     one_task_changes: int = 2_000
-    #: A table with so many changes in a chunk is applied in several sessions side by side.
+    #: From this number of changes in a chunk on, a table is applied in several sessions.
     slice_changes: int = 20_000
     #: A lock on a replicated table is waited for so long, and a task tries so often.
     lock_timeout_s: float = 10.0

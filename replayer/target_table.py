@@ -167,7 +167,7 @@ class Tables:
         if self._ignores_parking:
             return replace(table, is_parked=False)
         if table.is_parked and not keep_parked(self._connection, self._source_id, name):
-            # Somebody worked it off in this moment.
+            # Another session worked it off in this moment.
             return self._query(name)[1]
         if row is not None:
             self._keep(version, row, table)

@@ -97,7 +97,7 @@ def judge(
 ) -> SourceStatus:
     """Judge a source by what it says, or why it says nothing, and by what the target knows.
 
-    The rate is that of the last minutes, where somebody has looked so long.
+    The rate is that of the last minutes, where looks go back that far.
     """
     facts = None if isinstance(source, PgreplError) else source
     positions = None if target is None else measure(facts, target)

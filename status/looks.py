@@ -15,7 +15,7 @@ from pgrepl.status.source_facts import read_source
 
 __all__ = ["Looks"]
 
-#: The rate at which WAL is written is that of so long, as far as somebody has looked.
+#: The span over which the rate of WAL is computed, as far as looks go back.
 _WINDOW = timedelta(minutes=5)
 
 #: What is written in less time than this says little.

@@ -23,7 +23,7 @@ def read_stream(config: SourceConfig) -> SourceFacts:
     """
     end = 0
     if config.kind == "kafka":
-        # librdkafka is not everybody's.
+        # librdkafka is an optional dependency.
         cluster = import_module("pgrepl.kafka.client").Cluster(config)
         end = cluster.read_end()
     return SourceFacts(

@@ -45,7 +45,7 @@ def read_waiting(connection: Connection, slot: str, until: Lsn) -> tuple[Lsn, Wa
         ).fetchall()
     except (psycopg.errors.ObjectInUse, psycopg.DataError):
         return None
-    # Afterwards: whatever somebody took out of it meanwhile lies before.
+    # Afterwards: whatever another session took out of it meanwhile lies before.
     begin = _begin(connection, slot)
     if begin is None or sum(count for *_, count in found) >= _MOST_CHANGES:
         return None

@@ -21,7 +21,7 @@ class Pace:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Begin to count, at so many bytes a second."""
+        """Begin to count, at this number of bytes a second."""
         self._rate = rate
         self._clock = clock
         self._sleep = sleep

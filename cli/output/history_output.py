@@ -26,7 +26,7 @@ _BRIDGED = 3
 
 
 def history_lines(history: History, now: datetime, width: int | None = None) -> Iterator[str]:
-    """Return lines that fit a terminal, or so many columns."""
+    """Return lines that fit a terminal, or the given number of columns."""
     columns = width or shutil.get_terminal_size((80, 24)).columns
     room = max(min(columns, 120) - _MARGIN, _LEAST_WIDTH)
     if not any(history.sources.values()):

@@ -46,7 +46,7 @@ def plot(values: Sequence[float | None], height: int) -> list[str]:
 
 
 def resample(values: Sequence[tuple[float, float | None]], count: int) -> list[float | None]:
-    """Return so many values of evenly long pieces, the most of each; times lie between 0 and 1.
+    """Return the highest value of each of ``count`` pieces of equal length; times are from 0 to 1.
 
     A piece without a value is a hole.
     """

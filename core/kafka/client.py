@@ -25,7 +25,7 @@ __all__ = ["Cluster", "Topic", "Watermarks", "places_of", "told", "translate"]
 
 _TIMEOUT_S = 20.0
 _LIST_S = 2.0
-#: Doctor looks at so many records of so many partitions.
+#: The number of records, and of partitions, that doctor looks at.
 _SAMPLED_RECORDS, _SAMPLED_PARTITIONS = 5, 100
 #: What librdkafka itself logs goes here, with the settings' secrets in none of it.
 _CLIENT_LOG = logging.getLogger("pgrepl.librdkafka")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 __all__ = ["PLACE_BYTES", "Connected", "Native", "Routed", "describe", "native"]
 
-#: What ``Native.group_changes`` says of one change has so many bytes.
+#: The number of bytes in which ``Native.group_changes`` describes one change.
 PLACE_BYTES = 8
 
 #: Of what ``Native`` has; a module that was compiled for another version is not used.

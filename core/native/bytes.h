@@ -2,7 +2,7 @@
  * bytes.h
  *	  Numbers and texts in a stretch of bytes that nobody has checked.
  *
- * Whatever comes from a server or out of the spool may be damaged.  Every function here that
+ * Whatever comes from a server or out of the spool may be corrupted.  Every function here that
  * looks at bytes says first whether they are there.
  */
 #ifndef PGREPL_BYTES_H

@@ -6,7 +6,7 @@
 
 /*
  * Find the key of an update that leaves it alone: its first columns, with what stands before each.
- * False when the change is another one, or damaged: then all of them are read.
+ * False when the change is another one, or corrupted: then all of them are read.
  */
 static bool
 find_key(const Reading *reading, Place place, Stretch *key)

@@ -289,7 +289,7 @@ check(const Reading *reading, size_t payload_size)
  *
  * "places" is what group_changes() has found; "size" the number of the table's columns, of which
  * new and old row have those at new_places and old_places in a change.  Where the first "key_size"
- * columns are all that tells rows apart, updates that later ones replace are left out.
+ * columns are all that tells rows apart, updates that later ones replace are skipped.
  */
 PyObject *
 read_changes(PyObject *Py_UNUSED(module), PyObject *args)

@@ -52,7 +52,7 @@ class Jvm:
         A patient one gets as long as it takes to end.
         """
         self._is_patient = is_patient
-        # What is on the command line is seen by everybody.
+        # What is on the command line is seen by all users.
         self._folder = tempfile.TemporaryDirectory(prefix="pgrepl-", ignore_cleanup_errors=True)
         self._address = Path(self._folder.name) / "address"
         command = [str(find_spark_home() / "bin" / "spark-submit")]
@@ -145,7 +145,7 @@ def find_spark_home() -> Path:
 
 @cache
 def _quiet_py4j() -> None:
-    """Keep py4j from writing what it raises to the log of everybody, which has no name."""
+    """Keep py4j from writing what it raises to the root logger, which has no name."""
     logging.getLogger().addFilter(lambda record: "py4j" not in Path(record.pathname).parts)
 
 

@@ -48,7 +48,7 @@ _DEFAULTS = {
     # An executor that repeats a task on its own would only meet the fence of the first one.
     "spark.speculation": "false",
 }
-# Else everybody on the machine can fetch blocks from the driver, and what they hold leads on to a
+# Else all users of the machine can fetch blocks from the driver, and what they hold leads on to a
 # server that runs what it is sent.
 _CLOSED = {
     "spark.authenticate": "true",

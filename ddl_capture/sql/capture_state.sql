@@ -1,5 +1,5 @@
 -- What there is of the capture on a source, and what of it the role may look at; read from the
--- catalogue, which everybody may. Names are not resolved: that needs a right on the schema.
+-- catalogue, which every role may. Names are not resolved: that needs a right on the schema.
 with pgrepl_table as (
     select c.relname                                                as name,
            pg_catalog.has_schema_privilege(n.oid, 'usage')

@@ -1,6 +1,6 @@
 -- Refuse a schema that another role prepared. What is there already is kept, with its owner: who owns
 -- the log forges rows and has triggers on it that run as the superuser who installs this, and who owns
--- a function of the triggers has it run in everybody's sessions.
+-- a function of the triggers has it run in all sessions.
 do $block$
 declare
     v_what text;

@@ -1,7 +1,7 @@
 -- Take away the event triggers of the capture. Installing begins with it, or what it does next would
 -- be captured itself; others see the old triggers until the new ones are there. Where they were not
 -- all enabled, DDL may have run unseen: from where on the capture is complete is then not known any
--- more. A table of somebody who is no superuser is not touched: its triggers would run.
+-- more. A table of a role that is no superuser is not touched: its triggers would run.
 do $block$
 declare
     v_name  text;

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_topics", "examine_stream"]
 
-#: Records that are kept for less than this are gone after a weekend.
+#: Records that are kept for less than this do not outlast a weekend.
 _SHORT = timedelta(days=3)
 
 

@@ -24,7 +24,7 @@ from pgrepl.failpoint import reach
 __all__ = ["FileSink", "place_of"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: So many files are open at a time; the others are opened again to add to them.
+#: The number of files that are open at a time; the others are opened again to add to them.
 _OPEN_FILES = 100
 
 

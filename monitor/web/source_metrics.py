@@ -154,7 +154,7 @@ GAUGES = (
     Measure("pgrepl_receiver_up", "Whether a receiver of the source is connected.", _receiver),
     Measure(
         "pgrepl_slot_active",
-        "Whether somebody reads from the slot; who pulls does so only now and then.",
+        "Whether a session reads from the slot; a receiver that pulls does so only now and then.",
         _of_slot(lambda source: source.is_active),
     ),
     Measure(

@@ -28,7 +28,7 @@ __all__ = ["AvroBlocks"]
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
-#: Blocks are read up to so many bytes at once, one in any case.
+#: The number of bytes up to which blocks are read at once, one in any case.
 _READ_BYTES = 1 << 20
 _MOST_VARINT_BYTES = 10
 #: Avro's own libraries write blocks of kilobytes: a bigger one is none.

@@ -19,7 +19,7 @@ from pgrepl.receiver.streams.record import Record
 
 __all__ = ["ParquetRows"]
 
-#: So many rows are read at once.
+#: The number of rows that are read at once.
 _ROWS = 5000
 
 

@@ -285,7 +285,7 @@ class Assembler:
 
     def _add(self, message: bytes, route: Route, bucket: int, *, is_truncate: bool) -> None:
         if route.is_ddl:
-            # An insert is DDL that ran; a delete is somebody who tidied up.
+            # An insert is DDL that ran; a delete is a user who tidied up.
             if not self._decoder.is_insert(message):
                 return
             if not self._has_ddl:

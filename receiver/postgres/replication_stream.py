@@ -130,7 +130,7 @@ class ReplicationStream:
             self._connection.execute(advance(self._slot_copy, upto))
 
     def read_copy(self, chunk: Chunk) -> None:
-        """Begin to read a chunk from the copy, and to move it behind that."""
+        """Begin to read a chunk from the copy, and to move it past that."""
         self._send(read(self._slot_copy, chunk, self.options))
 
     def look_at_copy(self) -> tuple[Lsn, Lsn]:

@@ -62,7 +62,7 @@ class SlotAccess:
     def start_stream(self, start: Lsn) -> None:
         """Let the server stream what follows a position."""
         self.stream.start(start, self._decoder)
-        # Somebody may have read from the slot since the first look. Now nobody can but us.
+        # Another session may have read from the slot since the first look. Now only ours can.
         self.look(start)
         logger.info("streaming", extra={"slot": self.config.slot, "start": start})
 
@@ -72,7 +72,7 @@ class SlotAccess:
         Raises
         ------
         SourceError
-            when somebody moved the slot beyond what was received.
+            when another session moved the slot beyond what was received.
 
         """
         start = standing.received
@@ -101,7 +101,7 @@ class SlotAccess:
         return True
 
     def look_ahead(self, received: Lsn) -> Standing:
-        """Return what is left to be pulled behind a position."""
+        """Return what is left to be pulled after a position."""
         end, restart = self.stream.look_at_copy()
         return self._make_standing(received, end, restart)
 
@@ -111,7 +111,7 @@ class SlotAccess:
         Raises
         ------
         SourceError
-            when somebody moved it beyond what was received.
+            when another session moved it beyond what was received.
 
         """
         facts = read_facts(self.config)

@@ -47,7 +47,7 @@ def look(slot: str) -> Composed:
 
 
 def read(slot: str, chunk: Chunk, options: Mapping[str, str]) -> Composed:
-    """Return what reads a chunk, and moves the slot behind it.
+    """Return what reads a chunk, and moves the slot past it.
 
     The rows are a message and its position each, in COPY's binary format.
     """

@@ -1,6 +1,6 @@
 """What is buffered of a stream, and how it leaves: as batches of whole transactions, or in parts.
 
-Small transactions gather in one parallel segment until somebody asks for it (``flush``). A
+Small transactions gather in one parallel segment until it is asked for (``flush``). A
 transaction with DDL or TRUNCATE is a serial segment of its own. A transaction that alone reaches
 the limit leaves in parts, batches without a position; the batch of its last part has one. What is
 buffered here is thus never more than the limit, or one message.

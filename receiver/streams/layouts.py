@@ -19,7 +19,7 @@ from pgrepl.receiver.streams.target_tables import ColumnSpec, TargetTables
 __all__ = ["Layouts", "RowLayout", "TableMissingError"]
 
 
-#: So many layouts are kept; more than that are made again.
+#: The number of layouts that are kept; more than that are made again.
 _KEPT = 10_000
 
 

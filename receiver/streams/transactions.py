@@ -38,9 +38,9 @@ logger = logging.getLogger(__name__)
 
 #: A partition that has so much waiting for other transactions is not read on.
 _FULL_BYTES = 16 << 20
-#: So many ends are remembered, for the first events after a snapshot that were found late ...
+#: The number of ends that are remembered, for first events after a snapshot found late ...
 _RECENT = 1000
-#: ... and so many may wait for their events.
+#: ... and the number that may wait for their events.
 _FULL_ENDS = 10_000
 #: Where all events of a transaction are folded, wherever they came from.
 _TOGETHER: Place = ("", 0)

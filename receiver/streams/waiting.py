@@ -1,7 +1,7 @@
 """Events of a partition that wait for the end of their transaction.
 
 They wait in memory up to a limit that all partitions share, and then in a file. The file has no
-name and is gone with the process: what was in it is read again from the topic.
+name and ends with the process: what was in it is read again from the topic.
 """
 
 from __future__ import annotations

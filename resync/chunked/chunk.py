@@ -68,7 +68,7 @@ _LOCK_TIMEOUT_MS = 500
 #: How often, and how far apart, a snapshot is taken again that does not see what was applied.
 _SNAPSHOTS = 20
 _SNAPSHOT_S = 0.02
-#: So many keys are read again at once.
+#: The number of keys that are read again at once.
 _KEYS = 200
 
 
@@ -122,7 +122,7 @@ class ChunkMaker:
     table: SourceTable
 
     def place_range(self, limit: int) -> Chunk:
-        """Place the next range of keys, so many rows at most.
+        """Place the next range of keys, at most ``limit`` rows.
 
         Raises
         ------

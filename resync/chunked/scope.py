@@ -16,7 +16,7 @@ __all__ = ["KeyScope", "RangeScope", "Scope"]
 
 @dataclass(frozen=True, slots=True)
 class RangeScope:
-    """The keys after one, so many rows of them at most."""
+    """The keys after one, up to a number of rows."""
 
     low: Sequence[str] | None
     limit: int

@@ -166,7 +166,7 @@ class Remake:
     def _changed_columns(self, keys: Sequence[TableName]) -> set[str]:
         """Return the columns that stay and become of another type, or computed otherwise.
 
-        Where there is one, whatever is computed is computed anew.
+        Where there is one, whatever is computed is computed again.
         """
         pairs = self._pairs(keys).values()
         changed = {

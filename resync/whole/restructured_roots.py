@@ -39,7 +39,7 @@ class Remakes:
     def read(
         self, reader: Connection, first: Sequence[SourceTable], remade: Sequence[SourceTable]
     ) -> None:
-        """Read the structure of tables that are made, or made anew, as a session sees it."""
+        """Read the structure of tables that are created, or created again, as a session sees it."""
         remake = Remake(self._sides, reader, [*first, *remade])
         self._remakes |= dict.fromkeys((table.key for table in remade), remake)
         self._structures |= {t.key: remake.fingerprint(t) for t in (*first, *remade)}

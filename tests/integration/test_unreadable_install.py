@@ -12,7 +12,7 @@ import pytest
 
 import pgrepl
 
-# Root reads everything; without these it is held to the files' modes as everybody else is.
+# Root reads everything; without these it is held to the files' modes as all other users are.
 _WITHOUT_OVERRIDE = (
     ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 )

@@ -134,7 +134,7 @@ def test_program_killed_at_every_place_goes_on(source_cluster, target_cluster, t
             *("replay", "--once", "--config", config),
             env={"PGREPL_FAILPOINT": f"replayer.{place}:kill"},
         )
-        # A worker that dies behind its commit has done its shard: the program may end well.
+        # A worker that dies after its commit has done its shard: the program may end well.
         expected = {1, 0} if place in WORKER_PLACES else {-signal.SIGKILL}
         assert killed.returncode in expected, killed.stderr
         done = run_pgrepl("replay", "--once", "--config", config)

@@ -19,7 +19,7 @@ from tests.support.machine.second_user import run_as_stranger
 from tests.support.spark import spark_attack
 from tests.support.waiting import wait_until
 
-# Its first job lasts until somebody writes into the pipe.
+# Its first job lasts until the test writes into the pipe.
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
@@ -55,7 +55,7 @@ def running(conf: dict[str, str], own: Path) -> Iterator[dict[str, Any]]:
         tempfile.TemporaryDirectory(prefix="pgrepl-open-", dir="/tmp") as place,
         (own / "log").open("wb") as log,
     ):
-        # Everybody can look into it, as into /tmp.
+        # All users can look into it, as into /tmp.
         Path(place).chmod(0o755)
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, json.dumps(conf), str(own)],

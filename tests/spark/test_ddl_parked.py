@@ -104,7 +104,7 @@ def test_statement_waits_with_its_tables_and_the_rest_goes_on(pipeline):
     history = f"select count(*) from replication.ddl_history where {dropped}"
     assert target.value(history) == 2
 
-    # Before the cause is gone nothing changes.
+    # Before the cause is fixed nothing changes.
     settle(pipeline, "ALTER TABLE")
     assert pipeline.replay().parked == result.parked
     assert "cannot alter type of a column used by a view" in target.value(

@@ -64,7 +64,7 @@ def test_table_made_of_a_view_is_there_before_its_rows(source, target):
         "begin; create table app.once as select * from app.rich; alter table app.once"
         " add primary key (id); select * into app.twice from app.rich limit 3; commit",
     )
-    # What the table is like comes behind its rows, in another part of the transaction.
+    # What the table is like comes after its rows, in another part of the transaction.
     pipeline.receive(IN_PIECES)
     assert pipeline.replay().error is None
     assert_equal(pipeline)

@@ -266,7 +266,7 @@ def test_batch_that_is_too_much_at_once_goes_in_pieces(backlog, monkeypatch):
     def run(jobs, tasks, count):
         tried.append(tasks[0].to_seq - tasks[0].from_seq)
         if tried[-1] > 1:
-            # As of a server that has no room for so many locks: one shard did it, the others not.
+            # As of a server that has no room for all these locks: one shard did it, the others not.
             return [
                 *real(jobs, tasks[:1], count),
                 *(TargetUnavailable("too much") for _ in tasks[1:]),

@@ -307,7 +307,7 @@ def test_nothing_of_a_damaged_row_is_applied(backlog, name, consistency):
     """Nor of any transaction with it, whatever shard it is in."""
     bucket = backlog_table(backlog, "b")
     where = f"seq = 3 and bucket = {bucket} returning first_lsn::text"
-    damaged = backlog.target.value(f"{DAMAGES[name]} where {where}")
+    corrupted = backlog.target.value(f"{DAMAGES[name]} where {where}")
     result = backlog.replay(consistency=consistency)
     assert isinstance(result.error, SpoolError)
     assert result.error.exit_code == 40
@@ -321,7 +321,7 @@ def test_nothing_of_a_damaged_row_is_applied(backlog, name, consistency):
     assert applied == []
     # Nobody is told that the target shows it.
     assert not backlog.target.value(
-        f"select exists (select from replication.binding where lsn > '{damaged}')"
+        f"select exists (select from replication.binding where lsn > '{corrupted}')"
     )
     assert backlog.spool_count() > 0
 
@@ -330,7 +330,7 @@ def test_nothing_of_a_damaged_row_is_applied(backlog, name, consistency):
 def test_damage_that_leaves_the_length_is_seen_by_its_own_shard(backlog, consistency):
     """What other shards had of the transaction may be applied then, but is never published."""
     where = f"seq = 3 and bucket = {backlog_table(backlog, 'b')} returning first_lsn::text"
-    damaged = backlog.target.value(
+    corrupted = backlog.target.value(
         "update replication.raw_messages set payload ="
         " convert_to(replace(convert_from(payload, 'UTF8'), '\"name\"', '\"nAme\"'), 'UTF8')"
         f" where {where}"
@@ -341,7 +341,7 @@ def test_damage_that_leaves_the_length_is_seen_by_its_own_shard(backlog, consist
     assert not backlog.target.value(new % "b")
     assert consistency == "shard" or not backlog.target.value(new % "a")
     assert not backlog.target.value(
-        f"select exists (select from replication.binding where lsn > '{damaged}')"
+        f"select exists (select from replication.binding where lsn > '{corrupted}')"
     )
 
 

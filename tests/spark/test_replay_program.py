@@ -112,7 +112,7 @@ def test_target_that_crashes_between_tasks_and_their_end(backlog, monkeypatch, c
     def run(jobs, tasks, count):
         results = real(jobs, tasks, count)
         if not restarts:
-            # What was staged in unlogged tables is gone after this.
+            # What was staged in unlogged tables is lost after this.
             restarts.append(backlog.target.cluster)
             backlog.target.cluster.restart("immediate")
         return results

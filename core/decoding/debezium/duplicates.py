@@ -6,7 +6,7 @@ count; an event at or before the newest position came before. Rows of one COPY s
 LSN and their kind tell nothing.
 
 Without that count the LSN of the event stands in for it. Then positions only ever go back when
-events are sent again, from there on up to the newest one, of whose LSN so many are passed over as
+events are sent again, from there on up to the newest one, of whose LSN as many are skipped as
 were seen. What cannot be told is a restart exactly between rows that share an LSN.
 """
 

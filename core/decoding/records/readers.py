@@ -17,6 +17,6 @@ def make_reader(config: SourceConfig) -> Reader:
     if config.stream.format == "json":
         return JsonReader()
     registry = Registry(config.stream.registry, config.name)
-    # fastavro is not everybody's.
+    # fastavro is an optional dependency.
     reader: Reader = import_module("pgrepl.decoding.records.avro").AvroReader(registry.find_schema)
     return reader

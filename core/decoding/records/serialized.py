@@ -12,7 +12,7 @@ from pgrepl.decoding.records.values import BadValue
 
 __all__ = ["KEPT", "Datum", "JsonReader", "Reader", "read_json"]
 
-#: So many schemas are kept; more than that are read again.
+#: The number of schemas that are kept; more than that are read again.
 KEPT = 1000
 
 

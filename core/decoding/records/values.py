@@ -151,7 +151,7 @@ def bits_text(value: object, length: int) -> str:
 
 
 def varying_bits_text(value: object, most: int) -> str:
-    """Print a string of at most so many bits: whether zeros lead it is known of the longest."""
+    """Print a string of at most ``most`` bits: whether zeros lead it is known of the longest."""
     if isinstance(value, bool):
         return "1" if value else "0"
     number = _bits_number(value)

@@ -1,4 +1,4 @@
-"""What somebody was told of, and what not yet: ``replication.alert``."""
+"""Which alerts were delivered, and which not yet: ``replication.alert``."""
 
 from __future__ import annotations
 

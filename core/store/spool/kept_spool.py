@@ -29,7 +29,7 @@ def remove_passed(connection: Connection, source_id: int) -> None:
 
 
 def has_passed_segments(connection: Connection, source_id: int) -> bool:
-    """Whether the spool still has what is to be removed: somebody died before the end."""
+    """Whether the spool still has what is to be removed: a process died before the end."""
     ((is_there,),) = connection.execute(
         SQL(
             "select exists (select from replication.raw_messages"

@@ -191,7 +191,7 @@ def test_other_database_under_the_same_name_is_refused(source, target):
 
 
 def pretend_interrupted(source, target, **options) -> None:
-    """Bring the target into the state that a run killed behind its schema leaves."""
+    """Bring the target into the state that a run killed after its schema leaves."""
     copy(target, source, is_schema_only=True, **options)
     slot = f"pgrepl_{source.name}"
     source.execute(f"select pg_create_logical_replication_slot('{slot}', 'wal2json')")

@@ -16,7 +16,7 @@ ROWS = 4_000
 ROW_BYTES = 10_000
 MIB = 1024 * 1024
 
-#: A COPY that so many looks find in the same place waits for somebody.
+#: A COPY that this number of looks finds in the same place is blocked.
 LOOKS = 20
 
 

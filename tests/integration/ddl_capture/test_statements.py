@@ -45,10 +45,10 @@ def test_statement_arrives_with_the_rows_around_it(following, number):
     inside = (
         [ddl]
         if case.is_alone
-        else ["begin", row.format("before"), ddl, row.format("behind"), after, "commit"]
+        else ["begin", row.format("before"), ddl, row.format("later"), after, "commit"]
     )
     if "drop table t, other" in ddl:
-        inside.remove(row.format("behind"))
+        inside.remove(row.format("later"))
     following.start_over()
     following.run(text(TABLES), path, *filter(None, [text(case.before)]))
     following.run(path, row.format("neighbour"), *inside, after)

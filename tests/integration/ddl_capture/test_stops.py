@@ -19,7 +19,7 @@ OBSTACLE = "used by a view"
 
 @pytest.fixture
 def stopped(follow, tmp_path):
-    """A source that stands before an ALTER, because of a view that somebody made on the target."""
+    """A source that stands before an ALTER, because of a view that a user made on the target."""
     following = follow()
     following.run(SETUP)
     following.target.execute("create view public.own as select v from tgt_app.a")
@@ -197,7 +197,7 @@ def test_event_of_a_transaction_that_is_in_a_later_copy_is_passed_over(follow):
     following = follow()
     following.run(SETUP)
     following.source.execute("alter table app.a add w int")
-    # As a resync leaves it: the copy has the column, and the table's start lies behind.
+    # As a resync leaves it: the copy has the column, and the table's start lies after it.
     following.target.execute(
         "alter table tgt_app.a add w int",
         "update replication.source_table set start_lsn = 'FF/0' where table_name = 'a'",

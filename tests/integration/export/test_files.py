@@ -89,7 +89,7 @@ def test_changes_are_exported_once_in_debezium_s_form(live_of, tmp_path, plugin)
     assert [end["event_count"] for end in ends] == [3, 5, 1, 1, 1, 1]
     orders = [r["value"]["transaction"]["total_order"] for r in export.records("app.orders")]
     assert orders[:3] == [1, 2, 3]
-    # Nothing is left to do, and what everybody has passed is not kept.
+    # Nothing is left to do, and what all have passed is not kept.
     files = export.files()
     assert export.run().record_count == 0
     assert export.files() == files

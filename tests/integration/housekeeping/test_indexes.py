@@ -158,7 +158,7 @@ def test_index_that_cannot_be_made_is_said_once_and_the_next_is_made(household, 
         "create table shop_public.bad (p int references shop_public.parent)",
         "create table shop_public.good (p int references shop_public.parent)",
     )
-    # Somebody else has a table where the index would be.
+    # There is a table, not pgrepl's, where the index would be.
     keeper = Housekeeper(household.config(), interval_s=0)
     keeper.caught_up(household.row)
     keeper.stop(None)

@@ -54,7 +54,7 @@ def test_fenced_receiver_ends_and_says_why(topics, stream_of):
             move_partitions(connection, source.source_id, [OffsetMove(topic, 0, 1, 3)])
     assert stream.rows("select next_offset from replication.stream_partition") == [(2,)]
 
-    # Somebody who moves them before each commit of ours.
+    # Another receiver that moves them before each commit of ours.
     stream.target.execute(
         "create function moved() returns trigger language plpgsql as 'begin return null; end'",
         "create trigger moved before update on replication.stream_partition"

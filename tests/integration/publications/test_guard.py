@@ -336,7 +336,7 @@ def test_transaction_with_an_old_snapshot_can_change_tables(published, meanwhile
 
 
 def test_change_goes_through_when_a_publication_cannot_be_changed(published):
-    """Whatever the reason: here somebody's event trigger refuses."""
+    """Whatever the reason: here a user's event trigger refuses."""
     published.execute(
         "create function refuse() returns event_trigger language plpgsql as"
         " 'begin raise exception ''no %'', tg_tag; end'",

@@ -140,7 +140,7 @@ def test_receiver_that_dies_anywhere_loses_and_repeats_nothing(source, stream_fr
         insert(streaming, inserted + 1, inserted + 60)
         inserted += 60
         die_pulling(streaming, point, visit, once=once)
-        # What is durable on the target, and nothing else, is gone on the source.
+        # What is durable on the target, and nothing else, is removed on the source.
         assert streaming.slot_lsn() <= streaming.origin_lsn()
         spooled = numbers(streaming)
         assert spooled == list(range(1, len(spooled) + 1))

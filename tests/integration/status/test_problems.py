@@ -216,11 +216,11 @@ def test_ddl_that_waits_for_a_person_is_a_problem_until_one_decided(streaming):
 def test_last_error_of_a_stage_is_a_problem(streaming, stage, code):
     streaming.target.execute(
         "insert into replication.failure (source_id, stage, message, hint)"
-        f" values ({streaming.source_id}, '{stage}', 'it broke', 'Mend it.')"
+        f" values ({streaming.source_id}, '{stage}', 'it broke', 'Fix it.')"
     )
     (problem,) = look(streaming).problems
     assert (problem.kind, problem.exit_code) == (f"{stage}-failed", code)
-    assert (problem.message, problem.hint) == ("it broke", "Mend it.")
+    assert (problem.message, problem.hint) == ("it broke", "Fix it.")
 
 
 def test_rows_that_somebody_wrote_here_are_shown_but_no_problem(streaming):

@@ -12,7 +12,7 @@ class Case:
     ddl: str
     #: What must be there.
     before: str = ""
-    #: Changes behind it: in the same transaction, and once more in the next one.
+    #: Changes after it: in the same transaction, and once more in the next one.
     after: str = "update t set a = coalesce(a, 0) + 100 where id = 1"
     #: CONCURRENTLY and the like refuse to be inside a transaction.
     is_alone: bool = False

@@ -131,7 +131,7 @@ class Following:
                 del self._waiting[0]
 
     def forget_stops(self) -> None:
-        """Go on behind whatever an earlier test may have stopped at."""
+        """Go on after whatever an earlier test may have stopped at."""
         self._receive()
         self._waiting.clear()
         self.target.execute("delete from replication.ddl_pending")

@@ -119,7 +119,7 @@ def _receive(of: socket.socket, size: int) -> bytes:
     while len(data) < size:
         more = of.recv(size - len(data))
         if not more:
-            raise EOFError("the other side is gone")
+            raise EOFError("the other side has ended")
         data += more
     return data
 

@@ -78,7 +78,7 @@ class Proxy:
                 pair.gate.set()
 
     def cut_after(self, byte_count: int) -> None:
-        """Reset the first connection through which the server sends, or gets, so many bytes."""
+        """Reset the first connection through which the server sends, or gets, ``byte_count``."""
         self._cut_after = byte_count
 
     def swallow(self, command: bytes) -> None:
@@ -114,7 +114,7 @@ class Proxy:
             self.has_swallowed.set()
 
     def count(self, pair: _Pair, byte_count: int) -> None:
-        """Hear that a pair has carried so many bytes one way."""
+        """Hear that a pair has carried this number of bytes one way."""
         if self._cut_after is not None and byte_count > self._cut_after:
             self._cut_after = None
             pair.close(is_reset=True)

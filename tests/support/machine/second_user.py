@@ -20,7 +20,7 @@ def run_as_stranger(program: Path, *arguments: str) -> str:
     """
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if python is None:
-        pytest.skip("there is no Python that everybody may run")
+        pytest.skip("there is no Python that all users may run")
     # By its text: the stranger may not read where it lies.
     command = [python, "-I", "-c", program.read_text(), *arguments]
     if os.getuid() == 0:
@@ -29,7 +29,7 @@ def run_as_stranger(program: Path, *arguments: str) -> str:
         return _run(command, **ids)
     sudo = ["sudo", "-n", "-u", _NAME]
     if not shutil.which("sudo") or subprocess.run([*sudo, "true"], check=False).returncode:
-        pytest.skip("only root, or a user with sudo, can become somebody else")
+        pytest.skip("only root, or a user with sudo, can become another user")
     return _run([*sudo, *command])
 
 

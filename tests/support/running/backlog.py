@@ -21,7 +21,7 @@ from tests.support.running.pipeline import QUICK, Pipeline
 
 #: They fall into all of four shards.
 TABLES = ("a", "b", "c", "d", "g")
-#: Transactions before the one with a TRUNCATE, and behind it.
+#: Transactions before the one with a TRUNCATE, and after it.
 BEFORE, BEHIND = 6, 2
 TRUNCATE = "truncate g; insert into g values (1, 1, 'new'); update a set note = 't'"
 

@@ -49,7 +49,7 @@ class SparkCluster:
             "spark.authenticate.secret": secrets.token_hex(32),
             "spark.network.crypto.enabled": "true",
         }
-        # By a file in a folder of our own: everybody can see arguments.
+        # By a file in a folder of our own: all users can see arguments.
         self._properties = self._folder / "security.properties"
         lines = [f"{key}={value}\n" for key, value in self._security.items()]
         self._properties.write_text("".join(lines))

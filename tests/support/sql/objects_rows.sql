@@ -1,4 +1,4 @@
--- Rows for objects.sql: every type with values that are easily damaged.
+-- Rows for objects.sql: every type with values that are easily corrupted.
 insert into shop.everything (small, number, exact, real_four, real_eight, words, padded, limited,
     bytes, plain_moment, clock, clock_zone, doc, markup, net, block, mac, spot, area, search, query,
     feeling, price, prices, sure, ints, grid, ages, open_hours, open_days, nick, cash, kind,

@@ -98,7 +98,7 @@ class LiveDebezium:
             self.source.execute("begin; " + "; ".join(statements) + "; commit")
 
     def run(self, die_after: int | None = None, transactions: int = 0) -> None:
-        """Let Debezium send all that is there, or be killed after so many records.
+        """Let Debezium send all that is there, or be killed after a number of records.
 
         Transactions are committed while it streams: what was before is in its snapshot.
         """

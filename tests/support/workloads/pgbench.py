@@ -49,7 +49,7 @@ class Pgbench:
         self._process = process
 
     def work(self, count: int) -> None:
-        """Wait until it has committed so many more transactions."""
+        """Wait until it has committed this number of transactions more."""
         goal = self._done() + count
 
         def is_done() -> bool:

@@ -21,7 +21,7 @@ class Scenario:
     setup: str
     #: Each text is one transaction.
     changes: Sequence[str]
-    #: What somebody did to the target's copy before replay.
+    #: What was done to the target's copy before replay.
     target: str = ""
     #: Queries whose results must be the same on both sides, where rows alone are not enough.
     columns: str = "*"

@@ -140,7 +140,7 @@ def test_what_was_copied_before_counts_for_no_rate(clock):
 
 def test_resync_of_one_table_does_not_count_the_others(clock):
     terminal = Terminal(clock)
-    # Its parts are gone since its copy ended.
+    # Its parts were removed when its copy ended.
     other = table("other", rows=1_000_000, megabytes=5000, size=0, is_ready=True)
     with terminal.bars as bars:
         BarWatcher(bars).show([other, table("t", rows=10, megabytes=50)])

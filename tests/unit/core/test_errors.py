@@ -17,8 +17,8 @@ CLASSES = [
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_error_survives_pickling_with_message_and_hint(kind):
-    copy = pickle.loads(pickle.dumps(kind("slot is gone", hint="Make it again.")))
-    assert (type(copy), copy.message, copy.hint) == (kind, "slot is gone", "Make it again.")
+    copy = pickle.loads(pickle.dumps(kind("slot does not exist", hint="Create it.")))
+    assert (type(copy), copy.message, copy.hint) == (kind, "slot does not exist", "Create it.")
 
 
 @pytest.mark.parametrize("kind", CLASSES)

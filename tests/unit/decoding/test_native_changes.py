@@ -103,7 +103,7 @@ def group(core, payload, count):
             grouped.take_payload(payload, count, 0)
             read = {name: describe(changes) for name, changes in grouped.changes.items()}
         except (SpoolError, ColumnMissing) as exc:
-            # The second when a damaged description says that the key changed.
+            # The second when a corrupted description says that the key changed.
             return type(exc)
     return read, sorted(grouped.ignored)
 

@@ -33,7 +33,7 @@ def printing_calls(source: str) -> list[str]:
 
 
 def unquoted_commands(source: str) -> list[str]:
-    """Return the texts in which a value stands bare behind a command of ours."""
+    """Return the texts in which a value stands bare after a command of ours."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.JoinedStr):

@@ -101,8 +101,8 @@ def test_missing_row_of_a_segment_is_damage():
 
 
 def test_damage_behind_a_limit_is_not_looked_at_yet():
-    damaged = segment(3, part_count=0)
-    batch = plan_batch([segment(1), segment(2), damaged], 0, Limits(seconds=9, changes=20))
+    corrupted = segment(3, part_count=0)
+    batch = plan_batch([segment(1), segment(2), corrupted], 0, Limits(seconds=9, changes=20))
     assert batch is not None
     assert batch.to_seq == 2
 

@@ -223,7 +223,7 @@ def test_stop_lsn_ends_before_the_first_transaction_that_commits_there():
 
 
 def test_what_comes_behind_the_end_is_not_taken():
-    """The next receiver takes it; a position behind it would lose it."""
+    """The next receiver takes it; a position past it would lose it."""
     assembler = make(stop_lsn=Lsn(0x200))
     assembler.take([*transaction(0x100, change("I", "a")), *transaction(0x250, change("I", "a"))])
     assembler.take(transaction(0x300, change("I", "a")))
