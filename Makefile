@@ -1,8 +1,11 @@
 # make demo and make test set up whatever they need; see scripts/setup.sh.
-.PHONY: help setup browser demo test unit lint type check bench soak fuzz docs format lock clean
+.PHONY: help setup browser demo test all_tests unit lint type check bench soak fuzz docs format lock clean
 .SILENT:
 
 VENV_PYTHON := .venv/bin/python
+SETUP := scripts/setup.sh
+# Tests start many programs of Python. Each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	echo "make demo    the main job, end to end, on throwaway local clusters"
@@ -16,14 +19,18 @@ help:
 	echo "make lock    pin the newest versions in requirements/dev.txt"
 
 setup:
-	scripts/setup.sh
+	$(SETUP)
 
 demo: setup
 	.venv/bin/pgrepl demo
 
+# Lint and types run beside the tests; what they find is printed at once.
+test: browser
+	$(MAKE) --no-print-directory -j 3 SETUP=: lint type all_tests
+
 # Three processes on two cores, for tests wait too, each with servers of its own; a file's tests stay together.
-test: browser lint type
-	$(VENV_PYTHON) -m pytest -n 3 --dist loadfile
+all_tests: setup
+	$(VENV_PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 browser:
 	scripts/setup.sh browser

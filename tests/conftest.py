@@ -32,6 +32,9 @@ from tests.support.streams.kafka import BROKER_PASSWORD, BROKER_USER, KAFKA_JARS
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6 << 30
 
+#: They need no server, so that a file of them takes seconds.
+_UNIT_TESTS = Path(__file__).parent / "unit"
+
 
 def pytest_configure() -> None:
     """Keep clusters in memory where there is room.
@@ -48,6 +51,15 @@ def pytest_configure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pg-bindir", type=Path, help="folder of the PostgreSQL server programs")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let processes that share the tests end together: first what takes long, last what is short.
+
+    Within each of the two the order stays random.
+    """
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path.is_relative_to(_UNIT_TESTS))
 
 
 @pytest.hookimpl(tryfirst=True)
