@@ -7,10 +7,10 @@ from uuid import UUID
 
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.basebackup.rows.parts import Part
+from pgrepl.basebackup.rows.parts import TablePart
 from pgrepl.basebackup.schema.needed_objects import LeftOut, skipped_as_left_out
 from pgrepl.basebackup.schema.plan import SchemaPlan
-from pgrepl.basebackup.snapshot import Start
+from pgrepl.basebackup.snapshot import SnapshotStart
 from pgrepl.catalog.ownership import hand_over
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.postgres.connect import Connection
@@ -88,10 +88,10 @@ def begin_copying(
     source_id: int,
     *,
     run_id: UUID,
-    parts: Iterable[Part],
+    parts: Iterable[TablePart],
     tables: Sequence[SourceTable],
     target_schemas: Mapping[str, str],
-    start: Start,
+    start: SnapshotStart,
 ) -> None:
     """Record what this run copies and under which snapshot; empty what an earlier run began."""
     names = [table.key for table in tables]

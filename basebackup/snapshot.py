@@ -24,7 +24,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 
-__all__ = ["Keeper", "Start", "keep_new_slot", "keep_new_snapshot", "slot_exists"]
+__all__ = ["Keeper", "SnapshotStart", "keep_new_slot", "keep_new_snapshot", "slot_exists"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _PATIENCE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class SnapshotStart:
     """Where the copies made under a snapshot begin."""
 
     lsn: Lsn
@@ -50,7 +50,7 @@ class Keeper:
     connection: Connection
     #: The name under which other sessions import it.
     snapshot: str
-    start: Start
+    start: SnapshotStart
 
     def lock(self, tables: Sequence[SourceTable], timeout_s: int) -> None:
         """Keep DDL away from the tables, and make sure that none came before.
@@ -142,7 +142,7 @@ def keep_new_slot(endpoint: Endpoint, slot: str, plugin: str) -> Keeper:
         with translated(endpoint, "cannot keep the snapshot"):
             open_snapshot(keeper, exported)
             ((snapshot,),) = keeper.execute("select pg_export_snapshot()").fetchall()
-    return Keeper(endpoint, keeper, snapshot, Start(consistent_point, None))
+    return Keeper(endpoint, keeper, snapshot, SnapshotStart(consistent_point, None))
 
 
 def keep_new_snapshot(endpoint: Endpoint) -> Keeper:
@@ -155,7 +155,7 @@ def keep_new_snapshot(endpoint: Endpoint) -> Keeper:
         ).fetchall()
         # Read after the snapshot: nothing that it sees committed beyond this position.
         ((lsn,),) = keeper.execute("select pg_current_wal_insert_lsn()").fetchall()
-    return Keeper(endpoint, keeper, snapshot, Start(lsn, seen))
+    return Keeper(endpoint, keeper, snapshot, SnapshotStart(lsn, seen))
 
 
 class _SlotCreation:

@@ -7,7 +7,7 @@ primary keys from one throwaway server into another and leaves it with statistic
 not collect them by ``vacuumdb``; how long that took is said. Every other round goes in reverse,
 because who is first has the server make its WAL files, and who follows finds them made; the best
 round counts.
-pgrepl's time is given by its stages, because some of them cost the same however much is copied. CPU
+pgrepl's time is given by its phases, because some of them cost the same however much is copied. CPU
 seconds of the tool and of both servers say more than the clock where the machine has other work.
 """
 
@@ -129,16 +129,16 @@ def with_pgrepl(arena: Arena) -> Result:
         sys.exit(done.stderr)
     with psycopg.connect(arena.source.dsn(arena.dbname), autocommit=True) as connection:
         connection.execute("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
-    note = f"{stages(done.stderr, begin_at, end_at)}; a copying process's peak {memory.peak_mb} MB"
+    note = f"{phases(done.stderr, begin_at, end_at)}; a copying process's peak {memory.peak_mb} MB"
     return Result(PGREPL, seconds, note)
 
 
-def stages(log: str, begin_at: float, end_at: float) -> str:
+def phases(log: str, begin_at: float, end_at: float) -> str:
     """Say how long pgrepl took for what."""
     entries = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     at = {entry["event"]: datetime.fromisoformat(entry["at"]).timestamp() for entry in entries}
     after = ("data", "keys", "statistics")
-    edges = [begin_at, *(at[f"basebackup: {stage}"] for stage in after), end_at]
+    edges = [begin_at, *(at[f"basebackup: {phase}"] for phase in after), end_at]
     names = ("before the data", *after)
     times = zip(names, edges, edges[1:], strict=False)
     spark = ", Spark took over" if "Spark takes over" in at else ""

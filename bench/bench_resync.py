@@ -50,7 +50,7 @@ CASES = {
     "all": "update shop_public.orders set note = 'x'",
 }
 WRITERS = 2
-#: So long the writers are alone, to compare with.
+#: How long the writers are alone, to compare with.
 ALONE_S = 8.0
 
 

@@ -97,7 +97,7 @@ def export(
         typer.Option(
             "--keep",
             metavar="DURATION",
-            help="Keep the spool for it for so long while it does not move; then let it go.",
+            help="How long the spool is kept for it while it does not move; then it is dropped.",
         ),
     ] = "7d",
     once: Annotated[

@@ -45,7 +45,7 @@ def status(
         typer.Option(
             "--since",
             metavar="DURATION",
-            help="Show how the sources fared so long, up to 14d: lag, rates, spool.",
+            help="Show how the sources fared over this time, up to 14d: lag, rates, spool.",
         ),
     ] = None,
     max_lag: Annotated[

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.demo.stage import Stage, fill
+from pgrepl.demo.console import DemoConsole, fill
 from pgrepl.demo.workload import Workload
 from pgrepl.errors import PgreplError
 from pgrepl.throwaway import Broker, Cluster
@@ -43,7 +43,7 @@ def run_kafka_demo() -> None:
         _KafkaDemo(folder, broker, source, target).run()
 
 
-class _KafkaDemo(Stage):
+class _KafkaDemo(DemoConsole):
     def __init__(self, folder: Path, broker: Broker, source: Cluster, target: Cluster) -> None:
         super().__init__(folder)
         self._folder = folder

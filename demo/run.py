@@ -14,7 +14,7 @@ from typing import TextIO
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier
 
-from pgrepl.demo.stage import Stage, fill
+from pgrepl.demo.console import DemoConsole, fill
 from pgrepl.demo.workload import Workload
 from pgrepl.errors import PgreplError
 from pgrepl.throwaway import Cluster
@@ -45,7 +45,7 @@ def run_demo() -> None:
         _Demo(Path(folder), sources, target).run()
 
 
-class _Demo(Stage):
+class _Demo(DemoConsole):
     def __init__(self, folder: Path, sources: dict[str, Cluster], target: Cluster) -> None:
         super().__init__(folder)
         self._sources = sources

@@ -21,7 +21,7 @@ from pgrepl.export.envelopes.debezium import Moment
 from pgrepl.export.plan import ExportPlan, ExportSettings
 from pgrepl.export.position import ConsumerPosition
 from pgrepl.export.sinks.sink import Sink
-from pgrepl.export.start import Start, find_start, find_table, read_rows
+from pgrepl.export.start import ExportStart, find_start, find_table, read_rows
 from pgrepl.export.tables import ExportedTable
 from pgrepl.export.transactions import read_transactions
 from pgrepl.failpoint import reach
@@ -177,7 +177,9 @@ class Exporter:
             )
             return position.settle(consumer, sink, state)
 
-    def _write_rows(self, reading: Connection, start: Start, sink: Sink, row: SourceRow) -> None:
+    def _write_rows(
+        self, reading: Connection, start: ExportStart, sink: Sink, row: SourceRow
+    ) -> None:
         envelope = self._plan.make_envelope(row.dbname)
         moment = Moment(None, int(start.lsn), 0, time.time_ns() // 1000)
         for table in start.tables:
@@ -290,7 +292,7 @@ def _state(
     return state
 
 
-def _check_keys(start: Start) -> None:
+def _check_keys(start: ExportStart) -> None:
     keyless = [
         ".".join(table.exported.name)
         for table in start.tables

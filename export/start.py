@@ -18,10 +18,10 @@ from pgrepl.store.progress.shard_progress import read_positions
 from pgrepl.store.spool.exported_tables import ExportableTable, read_exportable, read_keys
 from pgrepl.store.tables.copy_start import CopyStart
 
-__all__ = ["Start", "StartTable", "find_start", "find_table", "read_rows"]
+__all__ = ["ExportStart", "StartTable", "find_start", "find_table", "read_rows"]
 
 _POLL_S = 0.05
-#: For so long replay may take to come to a place where all shards are even.
+#: How long replay may take to come to a place where all shards are even.
 _PATIENCE_S = 120.0
 
 
@@ -36,7 +36,7 @@ class StartTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ExportStart:
     """The position, and the tables at it."""
 
     seq: int
@@ -52,7 +52,7 @@ def find_start(
     *,
     with_rows: bool,
     is_stopping: Callable[[], bool],
-) -> Iterator[Start]:
+) -> Iterator[ExportStart]:
     """Return where all shards are even, in a snapshot of the target that lasts for the block.
 
     Raises
@@ -73,7 +73,7 @@ def find_start(
                 lsn = min(as_lsn(own.applied_lsn) for own in positions)
                 since = lsn if with_rows else None
                 tables = _read_tables(connection, source_id, selection, since)
-                yield Start(positions[0].applied_seq, lsn, tables)
+                yield ExportStart(positions[0].applied_seq, lsn, tables)
                 return
         if time.monotonic() > end or is_stopping():
             raise TargetError(

@@ -84,7 +84,7 @@ class Housekeeper:
     def stop(self, patience_s: float | None = 0.0) -> None:
         """Let go of all locks on tables, as before DDL, or at the end.
 
-        Work in hand gets so long to finish (None: as long as it takes), then it is broken off; it
+        Work in hand gets this time to finish (None: as long as it takes), then it is broken off; it
         is taken up again when the source has caught up the next time.
         """
         thread = self._thread

@@ -20,10 +20,10 @@ __all__ = ["Alarm"]
 
 logger = logging.getLogger(__name__)
 
-#: Whoever could not be told is told later, at first and at last after so long.
+#: What could not be delivered is tried later: the first and the longest pause.
 _FIRST_S, _LIMIT_S = 10.0, 600.0
 
-#: Telling takes so long at most before sources are looked at again.
+#: How long deliveries take at most before sources are looked at again.
 _BUDGET_S = 20.0
 
 

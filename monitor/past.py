@@ -21,7 +21,7 @@ RANGES = {
     "14d": timedelta(days=14),
 }
 
-#: What was read is good for so long.
+#: How long what was read is good for.
 _FRESH_S = 5.0
 
 

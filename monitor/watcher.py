@@ -26,7 +26,7 @@ INTERVAL_S = 5.0
 #: Of the time, so much at most goes into looking: one at a huge spool may take seconds.
 _SHARE = 0.1
 
-#: After so long without the end of a look, the watcher itself is not well.
+#: After this time without the end of a look, the watcher itself is not well.
 _STUCK_S = 60.0
 
 

@@ -16,9 +16,9 @@ class ReceiverSettings:
     #: The bytes of lines with which a segment is written. Bigger ones compress no better, and
     #: a transaction that reaches it is written in parts.
     segment_bytes: int = 4 * _MIB
-    #: Under steady load a segment waits so long for more transactions ...
+    #: How long a segment waits for more transactions, under steady load ...
     gather_s: float = 0.1
-    #: ... and so long when nothing arrives: long enough not to commit each transaction of a burst.
+    #: ... and when nothing arrives: long enough not to commit each transaction of a burst.
     quiet_s: float = 0.002
     #: When only a few messages were there to read, the next are let gather for so long: to look for
     #: each of them would cost a fifth more of CPU, and take no less time.
@@ -36,14 +36,14 @@ class ReceiverSettings:
     #: How often the size of the spool is looked up, and after how many bytes at the latest.
     spool_check_s: float = 5.0
     spool_check_bytes: int = 64 * _MIB
-    #: SIGTERM ends the receiver within a second; so long may the target take for a last commit.
+    #: SIGTERM ends the receiver within a second; the target may take this for a last commit.
     stop_s: float = 0.6
     #: Attempts to reconnect begin with the first and end with the second.
     backoff_s: float = 0.2
     backoff_limit_s: float = 30.0
-    #: With --once a server that does not answer is waited for so long.
+    #: How long a server that does not answer is waited for with --once.
     once_patience_s: float = 60.0
-    #: So long an origin may be held by a receiver that just died before it counts as running.
+    #: How long a receiver that just died may hold its origin before it counts as running.
     predecessor_s: float = 2.0
     #: A source that is so far ahead is not streamed but pulled in chunks (see ``backlog``) ...
     pull_from_bytes: int = 16 * _MIB

@@ -14,7 +14,7 @@ from pgrepl.replayer.batches import Batch
 from pgrepl.replayer.chunked.apply import apply_spooled
 from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.parked.parking import add_parts, count_conflict, park
-from pgrepl.replayer.shard.apply import TableFailed, merge_stage
+from pgrepl.replayer.shard.apply import TableFailed, merge_staging
 from pgrepl.replayer.shard.merging.merge_sets import Outcome
 from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
 from pgrepl.replayer.target_table import Table, Tables
@@ -30,7 +30,7 @@ _STAGING = "stage_"
 
 
 def staging_prefix(source_id: int) -> str:
-    """Return how the names of a source's stages begin, in schema replication."""
+    """Return how the names of a source's staging tables begin, in schema replication."""
     return f"{_STAGING}{source_id}_"
 
 
@@ -43,7 +43,7 @@ def merge_batch(
     on_error: OnError,
     on_conflict: OnConflict,
 ) -> list[Parking]:
-    """Apply all stages of a source's batch, move its shards and remove its spool, at once."""
+    """Apply all that a source's batch staged, move its shards and remove its spool, at once."""
     parked: list[Parking] = []
     source_id = source.source_id
     with connection.transaction():
@@ -95,10 +95,10 @@ def _apply(
 
 
 def _merge(connection: Connection, staged: StagedTable, on_conflict: OnConflict) -> Outcome:
-    if staged.stage is None:
+    if staged.staging is None:
         # Parked when the shard looked, worked off since: the next batch must not overtake it.
         raise staged.failed or TableFailed("it was worked off while a batch was staged")
-    return merge_stage(connection, staged.stage, on_conflict)
+    return merge_staging(connection, staged.staging, on_conflict)
 
 
 def drop_staging(connection: Connection, source_id: int) -> None:
@@ -111,5 +111,5 @@ def drop_staging(connection: Connection, source_id: int) -> None:
             (staging_prefix(source_id),),
         ).fetchall()
     if names:
-        stages = SQL(", ").join(Identifier("replication", name) for name in names)
-        connection.execute(SQL("drop table {}").format(stages))
+        tables = SQL(", ").join(Identifier("replication", name) for name in names)
+        connection.execute(SQL("drop table {}").format(tables))

@@ -287,7 +287,7 @@ class Replayer:
         with translated(self._target, "cannot finish the batch"):
             if is_whole:
                 with closing(open_session(self._target, self._settings)) as connection:
-                    # A crash of the target empties the stages, which are unlogged, and breaks every
+                    # A crash of the target empties staging tables (unlogged), and breaks every
                     # session: as this one is whole and older than they are, so are they.
                     control.execute("select")
                     own.parked += merge_batch(

@@ -32,7 +32,7 @@ class ReplaySettings:
     one_task_changes: int = 2_000
     #: From this number of changes in a chunk on, a table is applied in several sessions.
     slice_changes: int = 20_000
-    #: A lock on a replicated table is waited for so long, and a task tries so often.
+    #: How long a lock on a replicated table is waited for, and how often a task tries.
     lock_timeout_s: float = 10.0
     attempts: int = 3
     #: Batches begin so far apart: a change that comes alone is applied at once, many together.

@@ -204,5 +204,5 @@ def _shape(row: TargetTable) -> Shape | None:
 def _is_lasting(shape: Shape | None) -> TypeGuard[Shape]:
     """Whether a version tells all that can change: not what stands below a type of its columns."""
     return shape is not None and not any(
-        column.stage_type or column.equality_schema for column in shape.columns
+        column.staging_type or column.equality_schema for column in shape.columns
     )

@@ -23,7 +23,7 @@ from pgrepl.basebackup.preflight import (
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.schema.known import Known, read_known
 from pgrepl.basebackup.schema.plan import SchemaPlan
-from pgrepl.basebackup.snapshot import Keeper, Start
+from pgrepl.basebackup.snapshot import Keeper, SnapshotStart
 from pgrepl.catalog.ownership import ensure_owner, hand_over
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
@@ -111,7 +111,7 @@ class Join:
         keeper: Keeper,
         tables: Sequence[SourceTable],
         remade: Sequence[SourceTable] = (),
-        filled_at: Start | None = None,
+        filled_at: SnapshotStart | None = None,
     ) -> None:
         """Plan how they are made, as the snapshot sees them; nothing is made yet.
 

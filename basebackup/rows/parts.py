@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pgrepl.catalog.tables import SourceTable
 
-__all__ = ["Part", "TableSize", "plan_parts"]
+__all__ = ["TablePart", "TableSize", "plan_parts"]
 
 #: A part is never smaller: below this its two transactions cost more than they bring.
 _LEAST_BYTES = 32 * 1024 * 1024
@@ -28,7 +28,7 @@ class TableSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TablePart:
     """Some blocks of a table, or the whole of it."""
 
     schema: str
@@ -40,7 +40,7 @@ class Part:
 
 def plan_parts(
     tables: Iterable[SourceTable], sizes: Mapping[int, TableSize], jobs: int
-) -> list[Part]:
+) -> list[TablePart]:
     """Return the parts of the tables, the biggest first; ``sizes`` are by table's OID."""
     copied = [table for table in tables if not table.is_partitioned]
     total = sum(sizes[table.oid].size_bytes for table in copied)
@@ -49,15 +49,15 @@ def plan_parts(
     return sorted(parts, key=lambda part: (-part.size_bytes, part.schema, part.table))
 
 
-def _cut(table: SourceTable, size: TableSize, part_bytes: int) -> Iterator[Part]:
+def _cut(table: SourceTable, size: TableSize, part_bytes: int) -> Iterator[TablePart]:
     # A table a little above the size is not worth two parts. Long values are read with their rows:
     # whatever they weigh, a block is the least that can be cut off.
     count = min(round(size.size_bytes / part_bytes), size.block_count)
     if count <= 1 or not table.columns:
-        yield Part(table.schema, table.name, size.size_bytes)
+        yield TablePart(table.schema, table.name, size.size_bytes)
         return
     edges = [size.block_count * index // count for index in range(count)]
     for index, first in enumerate(edges):
         # The last part has no end: whatever lies after the blocks counted is in it.
         end = edges[index + 1] if index + 1 < count else None
-        yield Part(table.schema, table.name, size.size_bytes // count, first or None, end)
+        yield TablePart(table.schema, table.name, size.size_bytes // count, first or None, end)

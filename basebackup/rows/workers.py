@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 
 from pgrepl.background import BackgroundCall
-from pgrepl.basebackup.rows.parts import Part
+from pgrepl.basebackup.rows.parts import TablePart
 from pgrepl.basebackup.rows.task import CopyTask, run_task
 from pgrepl.config.model import SparkConfig
 from pgrepl.errors import PgreplError
@@ -32,7 +32,7 @@ def start_copy_workers(
 def copy_parts(
     workers: CopyWorkers,
     task: CopyTask,
-    parts: Sequence[Part],
+    parts: Sequence[TablePart],
     poll: Callable[[], None],
     interval_s: float,
 ) -> None:

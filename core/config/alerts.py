@@ -55,8 +55,8 @@ class AlertsConfig:
     receiver: timedelta = field(
         default=timedelta(minutes=5),
         metadata=keys.duration(
-            "tell when no receiver of a source is connected for so long; more than the interval of"
-            " a job of cron",
+            "tell when no receiver of a source is connected for this long; more than the interval"
+            " of a job of cron",
             high=_LONGEST,
         ),
     )

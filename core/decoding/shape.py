@@ -27,7 +27,7 @@ class Column:
     is_identity_always: bool
     #: Schema and name of the type to stage it in, when not its own: the one below a domain, which
     #: has no constraints.
-    stage_type: tuple[str, str] | None
+    staging_type: tuple[str, str] | None
     #: The schema of the type's own ``=``; None: PostgreSQL's.
     equality_schema: str | None = None
     #: Schema and name of the array over that type, as which many values can be sent at once, and of

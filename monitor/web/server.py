@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 #: Connections at once; more are turned away.
 _CONNECTIONS = 64
 
-#: Requests that are under way get so long when the program ends.
+#: The time that requests under way get when the program ends.
 _PATIENCE_S = 1
 
 

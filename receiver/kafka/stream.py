@@ -31,7 +31,7 @@ _WAIT_S = 0.05
 #: How often topics that wait for a table are tried again, and new topics are looked for.
 _RETRY_S = 5.0
 _LOOK_S = 30.0
-#: A record that waits for its other half is let go when nothing came for so long.
+#: A record that waits for its other half is let go when nothing came for this time.
 _SETTLE_S = 1.0
 #: The end of the year 9999: whoever writes a record says its time, and may say anything.
 _LAST_MS = 253_402_300_799_999

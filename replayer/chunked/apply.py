@@ -13,14 +13,14 @@ from pgrepl.config.model import OnConflict
 from pgrepl.decoding.changes import DELETE, INSERT, Change, Layout, TableChanges
 from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.connect import Connection
-from pgrepl.replayer.chunked.key_stage import KeyStage
+from pgrepl.replayer.chunked.key_staging import KeyStaging
 from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.chunked.visibility import Visibility, group_by_chunk
 from pgrepl.replayer.chunked.zones import Division, Step, Zone, divide
 from pgrepl.replayer.shard.apply import TableFailed, apply_changes, shape_of, told
 from pgrepl.replayer.shard.fold import net_of
 from pgrepl.replayer.shard.merging.merge_sets import Conflict, Outcome, merge_leniently
-from pgrepl.replayer.shard.merging.staging import write_stage
+from pgrepl.replayer.shard.merging.staging import write_staging
 from pgrepl.replayer.target_table import TableName
 from pgrepl.store.resync.resync_chunks import (
     LiveCopy,
@@ -34,7 +34,7 @@ from pgrepl.store.resync.resync_chunks import (
 
 __all__ = ["apply_live", "apply_spooled", "restart_copy"]
 
-_STAGE = ("pg_temp", "pgrepl_open")
+_STAGING = ("pg_temp", "pgrepl_open")
 #: A row stands in the way that a chunk, or a row that is still to be copied, has put there.
 _IN_THE_WAY = (Conflict, errors.UniqueViolation, errors.ExclusionViolation)
 
@@ -90,7 +90,7 @@ def restart_copy(connection: Connection, source_id: int, name: TableName) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _Located:
-    """A change with the numbers of its keys in the stage."""
+    """A change with the numbers of its keys in the staging table."""
 
     old: int | None
     new: int | None
@@ -128,11 +128,11 @@ class _Application:
             restart_chunks(self._connection, resync_id)
             return
         keys = read_keys(self._connection, resync_id)
-        with KeyStage(self._connection, shape, self._copy.key) as stage:
-            stage.add(self._keys, self._encoding)
+        with KeyStaging(self._connection, shape, self._copy.key) as staging:
+            staging.add(self._keys, self._encoding)
             if keys:
-                stage.add_read(keys)
-            zones = stage.zones(
+                staging.add_read(keys)
+            zones = staging.zones(
                 chunks,
                 self._copy.last_key,
                 {first for first, _ in self._keys if first != visibility.none},
@@ -143,7 +143,7 @@ class _Application:
             # Keys are known by the number of the first one that is equal.
             numbers = {key for key in wanted if isinstance(key, int)}
             if numbers:
-                add_rereads(self._connection, resync_id, stage.texts(numbers))
+                add_rereads(self._connection, resync_id, staging.texts(numbers))
 
     def _read(self, messages: Sequence[bytes]) -> TableChanges:
         table = self._changes.table
@@ -191,11 +191,11 @@ class _Application:
 
     def _apply_open(self, shape: Shape, changes: TableChanges) -> None:
         with self._connection.transaction():
-            stage = write_stage(
-                self._connection, shape, net_of(shape, changes), _STAGE, self._encoding
+            staging = write_staging(
+                self._connection, shape, net_of(shape, changes), _STAGING, self._encoding
             )
-            merge_leniently(self._connection, stage)
-            self._connection.execute(SQL("drop table {}").format(Identifier(*_STAGE)))
+            merge_leniently(self._connection, staging)
+            self._connection.execute(SQL("drop table {}").format(Identifier(*_STAGING)))
 
     def _as_changes(self, shape: Shape, steps: Iterable[Step[_Read]]) -> TableChanges:
         """Return what is left of changes as changes."""

@@ -20,20 +20,20 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, reason
 from pgrepl.replayer.shard.fold import is_insert_only, net_of, split_by_key
 from pgrepl.replayer.shard.merging.merge_sets import Conflict, Outcome, merge
-from pgrepl.replayer.shard.merging.staging import StagingTable, copy_inserts, write_stage
+from pgrepl.replayer.shard.merging.staging import StagingTable, copy_inserts, write_staging
 
 __all__ = [
     "TableFailed",
     "apply_changes",
     "can_copy",
-    "merge_stage",
+    "merge_staging",
     "shape_of",
     "stage_changes",
     "told",
     "unforeseen",
 ]
 
-_STAGE = ("pg_temp", "pgrepl_stage")
+_STAGING = ("pg_temp", "pgrepl_stage")
 #: Insufficient resources, an operator's intervention, a system error: no fault of the table.
 _NOT_THE_TABLES = ("53", "57", "58")
 #: What the server says of them quotes the bytes.
@@ -95,14 +95,18 @@ def _apply(
         else:
             return Outcome()
     with connection.transaction():
-        stage = write_stage(connection, shape, net_of(shape, changes), _STAGE, changes.encoding)
-        outcome = merge(connection, stage, on_conflict)
-        connection.execute(SQL("drop table {}").format(Identifier(*_STAGE)))
+        staging = write_staging(
+            connection, shape, net_of(shape, changes), _STAGING, changes.encoding
+        )
+        outcome = merge(connection, staging, on_conflict)
+        connection.execute(SQL("drop table {}").format(Identifier(*_STAGING)))
     return outcome
 
 
-def merge_stage(connection: Connection, stage: StagingTable, on_conflict: OnConflict) -> Outcome:
-    """Apply a stage that a task has written, inside the caller's transaction.
+def merge_staging(
+    connection: Connection, staging: StagingTable, on_conflict: OnConflict
+) -> Outcome:
+    """Apply a staging table that a task has written, inside the caller's transaction.
 
     Raises
     ------
@@ -110,24 +114,24 @@ def merge_stage(connection: Connection, stage: StagingTable, on_conflict: OnConf
         as ``apply_changes`` does.
 
     """
-    with told(stage.shape):
-        return merge(connection, stage, on_conflict)
+    with told(staging.shape):
+        return merge(connection, staging, on_conflict)
 
 
 def stage_changes(
     connection: Connection, changes: TableChanges, place: tuple[str, str]
 ) -> StagingTable:
-    """Write the net change of a table into a stage that outlives the transaction.
+    """Write the net change of a table into a staging table that outlives the transaction.
 
     Raises
     ------
     TableFailed
-        when that cannot be done; there is no stage then.
+        when that cannot be done; there is no staging table then.
 
     """
     with told(changes.shape), connection.transaction():
         shape = shape_of(changes)
-        return write_stage(connection, shape, net_of(shape, changes), place, changes.encoding)
+        return write_staging(connection, shape, net_of(shape, changes), place, changes.encoding)
 
 
 def can_copy(shape: Shape, changes: TableChanges) -> bool:

@@ -35,7 +35,7 @@ from pgrepl.store.progress.applied_slices import (
 
 __all__ = ["Helpers", "NotSliced", "open_helpers"]
 
-#: A table that could not be applied in slices is not tried again for so long.
+#: A table that could not be applied in slices is not tried again for this time.
 _WHOLE_S = 60.0
 
 _whole_until: dict[tuple[str, TableName], float] = {}

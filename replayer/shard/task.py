@@ -75,7 +75,7 @@ class ShardTask:
     on_error: OnError
     on_conflict: OnConflict
     settings: ReplaySettings
-    #: Under batch consistency: the beginning of the names of stages. None: apply.
+    #: Under batch consistency: the beginning of the names of staging tables. None: apply.
     staging_prefix: str | None = None
     #: In how many sessions at once a big table may be applied.
     slice_count: int = 1
@@ -99,7 +99,7 @@ class StagedTable:
 
     name: TableName
     keys: Sequence[PartKey]
-    stage: StagingTable | None
+    staging: StagingTable | None
     #: Set when they could not even be staged.
     failed: TableFailed | None = None
     #: Whether the table was copied in chunks then, which decides at the end what is applied.
@@ -327,15 +327,15 @@ def _apply_live_tables(
 
 
 def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
-    # Spark may repeat a task whose stages are there already: each attempt has names of its own.
+    # Spark may repeat a task whose staging tables exist already: each attempt has its own names.
     prefix = f"{task.staging_prefix}_{task.shard}_{uuid4().hex[:8]}"
     with _chunks(sessions, task) as chunks:
         for chunk in chunks:
             for name, changes in chunk.changes.items():
                 place = ("replication", f"{prefix}_{len(result.staged)}")
                 try:
-                    stage = stage_changes(sessions.writer, changes, place)
-                    staged = StagedTable(name, chunk.keys, stage)
+                    staging = stage_changes(sessions.writer, changes, place)
+                    staged = StagedTable(name, chunk.keys, staging)
                 except TableFailed as failed:
                     staged = StagedTable(name, chunk.keys, None, failed)
                 result.staged.append(staged)

@@ -30,11 +30,11 @@ from pgrepl.replayer.shard.merging.arrays import (
     start,
 )
 from pgrepl.replayer.shard.merging.merge_sets import Conflict, Outcome, merge_plainly
-from pgrepl.replayer.shard.merging.staging import copy_inserts, write_stage
+from pgrepl.replayer.shard.merging.staging import copy_inserts, write_staging
 
 __all__ = ["apply_plainly", "apply_tables"]
 
-#: A table that could not be applied with others is applied by itself for so long.
+#: A table that could not be applied with others is applied by itself for this time.
 _APART_S = 60.0
 
 #: Stages are dropped at commit; those of more rows than that as soon as they are merged.
@@ -128,11 +128,11 @@ def _apply_or_queue(connection: Connection, changes: TableChanges) -> Sequence[A
         if statements is not None:
             return statements
     place = ("pg_temp", f"pgrepl_stage_{next(_stage_numbers)}")
-    stage = write_stage(connection, shape, net, place, changes.encoding)
-    merge_plainly(connection, stage)
-    if stage.count("IUMD") > _MANY_ROWS:
+    staging = write_staging(connection, shape, net, place, changes.encoding)
+    merge_plainly(connection, staging)
+    if staging.count("IUMD") > _MANY_ROWS:
         # Not always: psycopg forgets all prepared statements when something is dropped.
-        connection.execute(SQL("drop table {}").format(stage.identifier))
+        connection.execute(SQL("drop table {}").format(staging.identifier))
     return ()
 
 

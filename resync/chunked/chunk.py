@@ -24,7 +24,7 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.replayer.chunked.key_stage import in_range
+from pgrepl.replayer.chunked.key_staging import in_range
 from pgrepl.replayer.target_table import Tables
 from pgrepl.resync.chunked.ending import EndedError
 from pgrepl.resync.chunked.pacing import estimate_chunks
@@ -63,7 +63,7 @@ __all__ = [
     "RestartedError",
 ]
 
-#: So long replay of the table may wait for a lock on the source.
+#: How long replay of the table may wait for a lock on the source.
 _LOCK_TIMEOUT_MS = 500
 #: How often, and how far apart, a snapshot is taken again that does not see what was applied.
 _SNAPSHOTS = 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
 from pgrepl.catalog.tables import SourceTable
-from pgrepl.replayer.chunked.key_stage import in_range
+from pgrepl.replayer.chunked.key_staging import in_range
 from pgrepl.store.resync.resync_chunks import KeyText
 
 __all__ = ["KeyScope", "RangeScope", "Scope"]

@@ -18,7 +18,7 @@ from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.rows.parts import plan_parts
 from pgrepl.basebackup.rows.task import CopyTask
 from pgrepl.basebackup.rows.workers import CopyWorkers, copy_parts, start_copy_workers
-from pgrepl.basebackup.snapshot import Keeper, Start, keep_new_snapshot
+from pgrepl.basebackup.snapshot import Keeper, SnapshotStart, keep_new_snapshot
 from pgrepl.catalog.tables import SourceTable, read_plain_columns
 from pgrepl.errors import Interrupted, PgreplError, TargetUnavailable
 from pgrepl.failpoint import reach
@@ -128,7 +128,7 @@ class WholeResync:
             if any(self._remakes.structure(w.table) != w.resync.structure for w in first):
                 return ()
             resync = first[0].resync
-            begin = Start(resync.lsn or Lsn(0), resync.snapshot)
+            begin = SnapshotStart(resync.lsn or Lsn(0), resync.snapshot)
             self._join = Join(self._sides, keeper, tables, filled_at=begin)
         return first
 

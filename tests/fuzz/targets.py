@@ -40,7 +40,7 @@ _SHAPE = Shape(
     "t",
     "r",
     [
-        Column(name, "text", False, is_identity_always=False, stage_type=None)
+        Column(name, "text", False, is_identity_always=False, staging_type=None)
         for name in ("id", "note")
     ],
     ("id",),

@@ -29,8 +29,8 @@ def finish_and_compare(backlog, **options):
     assert result.parked == []
     assert backlog.differences() == []
     assert backlog.spool_count() == 0
-    stages = "select count(*) from pg_class where relname like 'stage\\_%' and relkind = 'r'"
-    assert backlog.target.value(stages) == 0
+    staging = "select count(*) from pg_class where relname like 'stage\\_%' and relkind = 'r'"
+    assert backlog.target.value(staging) == 0
     return result
 
 

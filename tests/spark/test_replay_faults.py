@@ -64,7 +64,7 @@ def test_replica_identity_that_changes_without_capture_harms_no_other(source, ta
     if consistency == "shard":
         assert (result.parked, pipeline.differences()) == ([], [])
     else:
-        # One stage has one key.
+        # One staging table has one key.
         assert (result.parked, pipeline.differences()) == ([("public", "t")], ["t"])
         ((_, reason),) = pipeline.parked()
         assert "replica identity changed" in reason

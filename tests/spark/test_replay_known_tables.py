@@ -178,7 +178,7 @@ def test_rows_of_every_type_are_applied_together_with_others(source, target, mon
         )
     pipeline.receive()
     monkeypatch.setattr(together, "_apart_until", {})
-    monkeypatch.setattr(together, "write_stage", None)
+    monkeypatch.setattr(together, "write_staging", None)
     run_tasks(pipeline)
     assert together._apart_until == {}
     assert pipeline.differences() == []

@@ -1,4 +1,4 @@
-"""Tables of as many columns as PostgreSQL allows: a stage has no room for more."""
+"""Tables of as many columns as PostgreSQL allows: a staging table has no room for more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.running.pipeline import Pipeline
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 
-#: PostgreSQL's limit, and a stage's columns besides those of the table do not fit.
+#: PostgreSQL's limit, and a staging table's columns besides those of the table do not fit.
 MOST_COLUMNS = 1600
 
 

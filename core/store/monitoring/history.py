@@ -94,7 +94,7 @@ class Look:
 
 
 def resolution_of(since: timedelta) -> timedelta:
-    """Return the length of the intervals that are kept so long; of the longest at most."""
+    """Return the length of the intervals that are kept for a time; of the longest at most."""
     return next((length for length, kept in KEPT.items() if since <= kept), list(KEPT)[-1])
 
 

@@ -1,4 +1,4 @@
-"""Apply a stage to its table, set by set.
+"""Merge a staging table to its table, set by set.
 
 Plain: delete what was removed, update in place, insert what is new. That fails where unique values
 move between rows, because PostgreSQL looks at each row on its own; then all touched rows are
@@ -26,8 +26,8 @@ __all__ = ["Conflict", "Outcome", "merge", "merge_leniently", "merge_plainly"]
 _TAKEN = (errors.UniqueViolation, errors.ExclusionViolation)
 
 
-def merge(connection: Connection, stage: StagingTable, on_conflict: OnConflict) -> Outcome:
-    """Apply a stage inside the caller's transaction; after an error nothing of it is left.
+def merge(connection: Connection, staging: StagingTable, on_conflict: OnConflict) -> Outcome:
+    """Merge a staging table inside the caller's transaction; after an error nothing of it is left.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def merge(connection: Connection, stage: StagingTable, on_conflict: OnConflict) 
         when the target's rows are not as expected and that is an error.
 
     """
-    merger = _merger(connection, stage)
+    merger = _merger(connection, staging)
     try:
         try:
             with connection.transaction():
@@ -55,8 +55,8 @@ def merge(connection: Connection, stage: StagingTable, on_conflict: OnConflict) 
         return merger.force()
 
 
-def merge_plainly(connection: Connection, stage: StagingTable) -> None:
-    """Apply a stage inside the caller's transaction in the way that nearly always works.
+def merge_plainly(connection: Connection, staging: StagingTable) -> None:
+    """Merge a staging table inside the caller's transaction in the way that nearly always works.
 
     Raises
     ------
@@ -64,19 +64,19 @@ def merge_plainly(connection: Connection, stage: StagingTable) -> None:
         when it does not; then something of it may be left.
 
     """
-    _merger(connection, stage).plain()
+    _merger(connection, staging).plain()
 
 
-def merge_leniently(connection: Connection, stage: StagingTable) -> None:
-    """Apply of a stage what finds its row, and rows whose place is free.
+def merge_leniently(connection: Connection, staging: StagingTable) -> None:
+    """Apply of a staging table what finds its row, and rows whose place is free.
 
     For rows that will be copied anyway: nothing here makes a row that never was, or takes one away
     that no change takes away.
     """
-    KeyedMerger(connection, stage).lenient()
+    KeyedMerger(connection, staging).lenient()
 
 
-def _merger(connection: Connection, stage: StagingTable) -> KeyedMerger | MultisetMerger:
-    if not stage.key:
-        return MultisetMerger(connection, stage)
-    return (UpsertMerger if stage.is_upsert else KeyedMerger)(connection, stage)
+def _merger(connection: Connection, staging: StagingTable) -> KeyedMerger | MultisetMerger:
+    if not staging.key:
+        return MultisetMerger(connection, staging)
+    return (UpsertMerger if staging.is_upsert else KeyedMerger)(connection, staging)

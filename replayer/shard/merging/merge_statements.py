@@ -1,4 +1,4 @@
-"""The statements that apply a stage to its table."""
+"""The statements that apply a staging table to its table."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Conflict(Exception):
 class KeyedMerger:
     """The statements for a table with a key."""
 
-    def __init__(self, connection: Connection, stage: StagingTable) -> None:
+    def __init__(self, connection: Connection, staging: StagingTable) -> None:
         self._connection = connection
-        self._stage = stage
-        self._table = stage.shape.identifier
-        self._places = {name: n for n, name in enumerate(stage.shape.carried)}
-        own = _prefixed("t", stage.key)
+        self._staging = staging
+        self._table = staging.shape.identifier
+        self._places = {name: n for n, name in enumerate(staging.shape.carried)}
+        own = _prefixed("t", staging.key)
         self._is_old_key = self._is_same(own, _prefixed("s", self._old_key()))
         self._is_new_key = self._is_same(own, _prefixed("s", self._new_key()))
 
@@ -65,10 +65,10 @@ class KeyedMerger:
         if not self._can_update():
             self.replace()
             return
-        moved = self._stage.count("M")
+        moved = self._staging.count("M")
         self._fill(moved)
         missing = self._delete_old(moved)
-        for group, columns in enumerate(self._stage.groups):
+        for group, columns in enumerate(self._staging.groups):
             missing += self._update(group, columns)
         if missing:
             raise Conflict(missing, 0)
@@ -91,7 +91,7 @@ class KeyedMerger:
         missing = self._delete_old(moved)
         self._run(
             SQL("delete from only {} t using {} s where s.op in ('I', 'M') and {}").format(
-                self._table, self._stage.identifier, self._is_new_key
+                self._table, self._staging.identifier, self._is_new_key
             )
         )
         self._insert(moved)
@@ -101,7 +101,7 @@ class KeyedMerger:
         """Do what can be done, and count nothing; no row moves to another key."""
         if self._can_update():
             self._delete_old(0)
-            for group, columns in enumerate(self._stage.groups):
+            for group, columns in enumerate(self._staging.groups):
                 self._update(group, columns)
             self._insert(0, _DO_NOTHING)
             return
@@ -109,7 +109,7 @@ class KeyedMerger:
         self._run(
             SQL(
                 "delete from {} s where op = 'M' and not exists (select from only {} t where {})"
-            ).format(self._stage.identifier, self._table, self._is_old_key)
+            ).format(self._staging.identifier, self._table, self._is_old_key)
         )
         self._fill(moved)
         self._delete_old(moved)
@@ -117,37 +117,40 @@ class KeyedMerger:
 
     def extra_count(self) -> int:
         """Count rows that stand where a row is to be inserted and that no change takes away."""
-        if not self._stage.count("IM"):
+        if not self._staging.count("IM"):
             return 0
         is_freed = self._is_same(_prefixed("x", self._old_key()), _prefixed("s", self._new_key()))
         query = SQL(
-            "select count(*) from {stage} s join only {table} t on {match}"
+            "select count(*) from {staging} s join only {table} t on {match}"
             " where s.op in ('I', 'M') and not exists"
-            " (select from {stage} x where x.op in ('D', 'M') and {freed})"
+            " (select from {staging} x where x.op in ('D', 'M') and {freed})"
         ).format(
-            stage=self._stage.identifier, table=self._table, match=self._is_new_key, freed=is_freed
+            staging=self._staging.identifier,
+            table=self._table,
+            match=self._is_new_key,
+            freed=is_freed,
         )
         ((count,),) = self._connection.execute(query).fetchall()
         return int(count)
 
     def _old_key(self) -> list[str]:
-        return [f"o{n}" for n in range(len(self._stage.key))]
+        return [f"o{n}" for n in range(len(self._staging.key))]
 
     def _new_key(self) -> list[str]:
-        return [f"c{self._places[name]}" for name in self._stage.key]
+        return [f"c{self._places[name]}" for name in self._staging.key]
 
     def _value(self, name: str, alias: str | None = None) -> Composable:
-        """Return the value that the stage has of a column."""
-        if name in self._stage.packed:
-            return packed_value(*self._stage.packed[name], alias)
+        """Return the value that the staging table has of a column."""
+        if name in self._staging.packed:
+            return packed_value(*self._staging.packed[name], alias)
         column = f"c{self._places[name]}"
         return Identifier(column) if alias is None else Identifier(alias, column)
 
     def _take_over(self, name: str) -> Composable:
-        """Return the assignment of a table's value to the stage."""
+        """Return the assignment of a table's value to the staging table."""
         own = Identifier("t", name)
-        if name in self._stage.packed:
-            place, _ = self._stage.packed[name]
+        if name in self._staging.packed:
+            place, _ = self._staging.packed[name]
             return SQL("{}[{}] = {}::text").format(Identifier(PACK), Literal(place), own)
         return SQL("{} = {}").format(Identifier(f"c{self._places[name]}"), own)
 
@@ -156,40 +159,42 @@ class KeyedMerger:
 
         An identity that is no key of the target's may have types without an order.
         """
-        names = list(key) if set(self._stage.key) == set(self._stage.shape.key) else ()
+        names = list(key) if set(self._staging.key) == set(self._staging.shape.key) else ()
         return SQL(" order by {}" if names else "").format(SQL(", ").join(map(Identifier, names)))
 
     def _is_same(self, left: Iterable[Composable], right: Iterable[Composable]) -> Composed:
-        return is_same_key(self._stage.shape, self._stage.key, left, right)
+        return is_same_key(self._staging.shape, self._staging.key, left, right)
 
     def _can_update(self) -> bool:
         """Whether UPDATE can set every column: not one that is always generated."""
-        by_name = self._stage.shape.by_name
+        by_name = self._staging.shape.by_name
         return not any(
-            by_name[name].is_identity_always and name not in self._stage.key
-            for group, columns in enumerate(self._stage.groups)
-            if self._stage.counts.get(("U", group))
+            by_name[name].is_identity_always and name not in self._staging.key
+            for group, columns in enumerate(self._staging.groups)
+            if self._staging.counts.get(("U", group))
             for name in columns
         )
 
     def _turn_updates_into_moves(self) -> int:
         """Have updated rows deleted and inserted, and return how many rows are now."""
-        if self._stage.count("U"):
+        if self._staging.count("U"):
             key = SQL(", ").join(
                 SQL("{} = {}").format(Identifier(f"o{n}"), self._value(name))
-                for n, name in enumerate(self._stage.key)
+                for n, name in enumerate(self._staging.key)
             )
             self._run(
-                SQL("update {} set op = 'M', {} where op = 'U'").format(self._stage.identifier, key)
+                SQL("update {} set op = 'M', {} where op = 'U'").format(
+                    self._staging.identifier, key
+                )
             )
-        return self._stage.count("MU")
+        return self._staging.count("MU")
 
     def _fill(self, moved: int) -> None:
         """Give rows that are deleted and inserted again the columns that they do not carry."""
         if not moved:
             return
-        stored = self._stage.shape.stored
-        for group, columns in enumerate(self._stage.groups):
+        stored = self._staging.shape.stored
+        for group, columns in enumerate(self._staging.groups):
             absent = [name for name in stored if name not in columns]
             if absent:
                 values = SQL(", ").join(map(self._take_over, absent))
@@ -197,7 +202,7 @@ class KeyedMerger:
                     SQL(
                         "update {} s set {} from only {} t where s.op = 'M' and s.grp = {} and {}"
                     ).format(
-                        self._stage.identifier,
+                        self._staging.identifier,
                         values,
                         self._table,
                         Literal(group),
@@ -207,7 +212,7 @@ class KeyedMerger:
 
     def _delete_old(self, moved: int) -> int:
         """Delete rows by the keys they had, and return how many were not there."""
-        expected = self._stage.count("D") + moved
+        expected = self._staging.count("D") + moved
         if not expected:
             return 0
         statement = SQL(
@@ -216,7 +221,7 @@ class KeyedMerger:
         return expected - self._run(
             statement.format(
                 self._table,
-                self._stage.identifier,
+                self._staging.identifier,
                 self._in_order(self._old_key()),
                 self._is_old_key,
             )
@@ -224,10 +229,10 @@ class KeyedMerger:
 
     def _update(self, group: int, columns: Sequence[str]) -> int:
         """Update rows in place, and return how many were not there."""
-        expected = self._stage.counts.get(("U", group), 0)
+        expected = self._staging.counts.get(("U", group), 0)
         if not expected:
             return 0
-        names = [name for name in columns if name not in self._stage.key]
+        names = [name for name in columns if name not in self._staging.key]
         if not names:
             # A row that is all key, or whose other columns are unchanged: only whether it is there.
             return expected - self._count_found(group)
@@ -242,7 +247,7 @@ class KeyedMerger:
             statement.format(
                 self._table,
                 values,
-                self._stage.identifier,
+                self._staging.identifier,
                 Literal(group),
                 self._in_order(self._new_key()),
                 self._is_new_key,
@@ -252,28 +257,28 @@ class KeyedMerger:
     def _count_found(self, group: int) -> int:
         query = SQL(
             "select count(*) from {} s join only {} t on {} where s.op = 'U' and s.grp = {}"
-        ).format(self._stage.identifier, self._table, self._is_new_key, Literal(group))
+        ).format(self._staging.identifier, self._table, self._is_new_key, Literal(group))
         ((count,),) = self._connection.execute(query).fetchall()
         return int(count)
 
     def _insert(self, moved: int, on_conflict: Composable = _FAIL) -> None:
-        stored = self._stage.shape.stored
-        for group, columns in enumerate(self._stage.groups):
-            if self._stage.counts.get(("I", group)):
+        stored = self._staging.shape.stored
+        for group, columns in enumerate(self._staging.groups):
+            if self._staging.counts.get(("I", group)):
                 condition = SQL("op = 'I' and grp = {}{}").format(Literal(group), on_conflict)
                 self._insert_rows(columns, condition)
         if moved:
             self._insert_rows(stored, SQL("op = 'M'{}").format(on_conflict))
 
     def _insert_rows(self, carried: Sequence[str], condition: Composable) -> None:
-        by_name = self._stage.shape.by_name
+        by_name = self._staging.shape.by_name
         columns = [name for name in carried if not by_name[name].is_generated]
         self._run(
             SQL("insert into {} ({}) overriding system value select {} from {} where {}").format(
                 self._table,
                 SQL(", ").join(map(Identifier, columns)),
                 SQL(", ").join(map(self._value, columns)),
-                self._stage.identifier,
+                self._staging.identifier,
                 condition,
             )
         )
@@ -285,10 +290,10 @@ class KeyedMerger:
 class MultisetMerger:
     """The statements for a table without a key: rows are told apart by all their columns."""
 
-    def __init__(self, connection: Connection, stage: StagingTable) -> None:
+    def __init__(self, connection: Connection, staging: StagingTable) -> None:
         self._connection = connection
-        self._stage = stage
-        self._columns = stage.groups[0]
+        self._staging = staging
+        self._columns = staging.groups[0]
 
     def plain(self) -> None:
         """Delete and insert; count what is found."""
@@ -312,7 +317,7 @@ class MultisetMerger:
         return 0
 
     def _delete(self) -> int:
-        expected = self._stage.count("D")
+        expected = self._staging.count("D")
         if not expected:
             return 0
         # As texts, because not every type has an equality, and equal numbers can differ in scale.
@@ -323,18 +328,18 @@ class MultisetMerger:
         statement = SQL(
             "delete from only {table} where ctid in (select ctid from ("
             " select t.ctid, s.n, row_number() over (partition by s.ctid) as number"
-            " from only {table} t join {stage} s on row({row})::text = row({staged})::text"
+            " from only {table} t join {staging} s on row({row})::text = row({staged})::text"
             " where s.n < 0) found where number <= -n)"
         ).format(
-            table=self._stage.shape.identifier,
-            stage=self._stage.identifier,
+            table=self._staging.shape.identifier,
+            staging=self._staging.identifier,
             row=row,
             staged=staged,
         )
         return expected - self._connection.execute(statement).rowcount
 
     def _insert(self) -> None:
-        if not self._stage.count("I"):
+        if not self._staging.count("I"):
             return
         staged = SQL(", ").join(Identifier(f"c{n}") for n in range(len(self._columns)))
         names = SQL(", ").join(map(Identifier, self._columns))
@@ -345,7 +350,7 @@ class MultisetMerger:
         )
         self._connection.execute(
             SQL("insert into {} {} from {} cross join generate_series(1, n) where n > 0").format(
-                self._stage.shape.identifier, head, self._stage.identifier
+                self._staging.shape.identifier, head, self._staging.identifier
             )
         )
 

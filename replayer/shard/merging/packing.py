@@ -1,4 +1,4 @@
-"""Tables with nearly as many columns as PostgreSQL allows: a stage has not room for all of them.
+"""Tables with nearly as many columns as PostgreSQL allows: staging has no room for all of them.
 
 The last ones, as many as do not fit, are packed into one column ``x``, an array of their texts.
 """
@@ -25,7 +25,7 @@ _SPECIAL = re.compile(rb"[\\\t\n\r]")
 
 
 def packed_columns(shape: Shape, key: Sequence[str], head_count: int) -> tuple[str, ...]:
-    """Return the columns that do not fit into a stage beside some others; none of the key."""
+    """Return the columns that staging has no room for beside some others; none of the key."""
     surplus = len(shape.carried) + head_count - _MOST_COLUMNS
     if surplus <= 0:
         return ()
@@ -37,7 +37,7 @@ def packed_columns(shape: Shape, key: Sequence[str], head_count: int) -> tuple[s
 def pack_rows(
     rows: Iterable[bytes], shape: Shape, packed: Sequence[str], head_count: int
 ) -> Iterator[bytes]:
-    """Return rows of a stage, as COPY takes them, with columns packed at their ends."""
+    """Return rows of a staging table, as COPY takes them, with columns packed at their ends."""
     places = {name: place for place, name in enumerate(shape.carried, head_count)}
     taken = [places[name] for name in packed]
     kept = [

@@ -24,17 +24,17 @@ __all__ = [
     "copy_inserts",
     "copy_rows",
     "last_state",
-    "stage_cast",
-    "write_stage",
+    "staging_cast",
+    "write_staging",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagingTable:
-    """A stage that is written. It can travel from a task to the driver."""
+    """A staging table that is written. It can travel from a task to the driver."""
 
     shape: Shape
-    #: Schema and name of the stage.
+    #: Schema and name of the staging table.
     place: tuple[str, str]
     #: The columns by which rows are found; empty: the table is a multiset.
     key: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class StagingTable:
 
     @property
     def identifier(self) -> Identifier:
-        """The stage in a statement."""
+        """The staging table in a statement."""
         return Identifier(*self.place)
 
     def count(self, ops: str) -> int:
@@ -65,7 +65,7 @@ def copy_inserts(connection: Connection, shape: Shape, runs: Sequence[Run], enco
         copy_rows(connection, shape.identifier, run.layout.columns, rows, encoding)
 
 
-def write_stage(
+def write_staging(
     connection: Connection,
     shape: Shape,
     net: KeyedNet | MultisetNet,
@@ -90,7 +90,7 @@ def _stage_keyed(
     packed = packed_columns(shape, net.key, len(net.key) + 2)
     kept = [name for name in shape.carried if name not in set(packed)]
     key_columns = [
-        SQL("t.{}{} as {}").format(Identifier(name), stage_cast(shape, name), Identifier(f"o{n}"))
+        SQL("t.{}{} as {}").format(Identifier(name), staging_cast(shape, name), Identifier(f"o{n}"))
         for n, name in enumerate(net.key)
     ]
     _create(
@@ -140,7 +140,7 @@ def _stage_multiset(
 
 
 class _KeyedWriter:
-    """Makes the rows of a stage."""
+    """Makes the rows of a staging table."""
 
     def __init__(self, shape: Shape, net: KeyedNet) -> None:
         self._shape = shape
@@ -189,7 +189,7 @@ class _KeyedWriter:
 def last_state(
     state: RowState, carried: tuple[str, ...], key_names: tuple[str, ...], key: Key
 ) -> tuple[tuple[str, ...], Sequence[bytes]]:
-    """Return the columns that a row carries, and the values of all that a stage carries."""
+    """Return the columns that a row carries, and the values of all that are staged."""
     layout = state.layout
     values = layout.values(state.change)
     if layout.columns == carried and not state.older:
@@ -221,9 +221,9 @@ def _create(
     *,
     packed: Collection[str] = (),
 ) -> None:
-    """Make a stage whose columns have the types and collations of the table's."""
+    """Make a staging table whose columns have the types and collations of the table's."""
     selected = [
-        SQL("t.{}{} as {}").format(Identifier(name), stage_cast(shape, name), Identifier(f"c{n}"))
+        SQL("t.{}{} as {}").format(Identifier(name), staging_cast(shape, name), Identifier(f"c{n}"))
         for n, name in enumerate(columns)
         if name not in packed
     ]
@@ -242,10 +242,10 @@ def _create(
     )
 
 
-def stage_cast(shape: Shape, name: str) -> Composable:
+def staging_cast(shape: Shape, name: str) -> Composable:
     """Return the cast to the type below a domain: absent columns are null, whatever it says."""
-    stage_type = shape.by_name[name].stage_type
-    return SQL("") if stage_type is None else SQL("::{}").format(Identifier(*stage_type))
+    staging_type = shape.by_name[name].staging_type
+    return SQL("") if staging_type is None else SQL("::{}").format(Identifier(*staging_type))
 
 
 def copy_rows(

@@ -1,4 +1,4 @@
-"""Apply a stage whose rows may be there already, or not: the last state of a key wins.
+"""Merge a staging table whose rows may be there already, or not: the last state of a key wins.
 
 Where a row leaves columns open, because their values did not change, it must be there: a value that
 nobody has is never made up.
@@ -20,12 +20,12 @@ class UpsertMerger(KeyedMerger):
 
     def plain(self) -> None:
         """Delete; insert, or update where a row has the key."""
-        if self._stage.count("M") or not self._can_update_in_place():
+        if self._staging.count("M") or not self._can_update_in_place():
             self.replace()
             return
         self._delete_old(0)
-        columns = self._stage.shape.stored
-        if self._stage.count("U"):
+        columns = self._staging.shape.stored
+        if self._staging.count("U"):
             self._run(
                 SQL(
                     "insert into {} ({}) overriding system value select {} from {}"
@@ -34,25 +34,25 @@ class UpsertMerger(KeyedMerger):
                     self._table,
                     SQL(", ").join(map(Identifier, columns)),
                     SQL(", ").join(map(self._value, columns)),
-                    self._stage.identifier,
-                    SQL(", ").join(map(Identifier, self._stage.key)),
+                    self._staging.identifier,
+                    SQL(", ").join(map(Identifier, self._staging.key)),
                     self._assign(columns),
                 )
             )
 
     def replace(self) -> None:
         """Delete every touched row, then insert those that are there at the end."""
-        missing = sum(self._fill_open(group) for group in range(len(self._stage.groups)))
+        missing = sum(self._fill_open(group) for group in range(len(self._staging.groups)))
         if missing:
             raise Conflict(missing, 0)
-        moved = self._stage.count("M")
+        moved = self._staging.count("M")
         self._delete_old(moved)
         self._run(
             SQL("delete from only {} t using {} s where s.op in ('U', 'M', 'N') and {}").format(
-                self._table, self._stage.identifier, self._is_new_key
+                self._table, self._staging.identifier, self._is_new_key
             )
         )
-        self._insert_rows(self._stage.shape.stored, SQL("op in ('U', 'M', 'N')"))
+        self._insert_rows(self._staging.shape.stored, SQL("op in ('U', 'M', 'N')"))
 
     def force(self) -> Outcome:
         """Do the same: what is missing cannot be had from anywhere."""
@@ -65,12 +65,12 @@ class UpsertMerger(KeyedMerger):
 
     def _can_update_in_place(self) -> bool:
         """Whether rows are whole, and the key is one of the target's that ON CONFLICT finds."""
-        shape = self._stage.shape
-        is_whole = all(set(shape.stored) <= set(columns) for columns in self._stage.groups)
-        return is_whole and set(self._stage.key) == set(shape.key) and self._can_update()
+        shape = self._staging.shape
+        is_whole = all(set(shape.stored) <= set(columns) for columns in self._staging.groups)
+        return is_whole and set(self._staging.key) == set(shape.key) and self._can_update()
 
     def _assign(self, columns: Sequence[str]) -> Composable:
-        names = [name for name in columns if name not in self._stage.key]
+        names = [name for name in columns if name not in self._staging.key]
         if not names:
             return SQL("nothing")
         pairs = (SQL("{0} = excluded.{0}").format(Identifier(name)) for name in names)
@@ -78,9 +78,9 @@ class UpsertMerger(KeyedMerger):
 
     def _fill_open(self, group: int) -> int:
         """Give rows of a group the columns that they leave open; return how many have no row."""
-        columns = self._stage.groups[group]
-        absent = [name for name in self._stage.shape.stored if name not in columns]
-        counts = self._stage.counts
+        columns = self._staging.groups[group]
+        absent = [name for name in self._staging.shape.stored if name not in columns]
+        counts = self._staging.counts
         updated, moved = counts.get(("U", group), 0), counts.get(("M", group), 0)
         if not absent or not updated + moved:
             return 0
@@ -91,7 +91,7 @@ class UpsertMerger(KeyedMerger):
             changed = SQL("") if op == becomes else SQL(", op = {}").format(Literal(becomes))
             return self._run(
                 statement.format(
-                    *(self._stage.identifier, values, changed, self._table),
+                    *(self._staging.identifier, values, changed, self._table),
                     *(Literal(op), Literal(group), key),
                 )
             )
@@ -104,10 +104,10 @@ class UpsertMerger(KeyedMerger):
 
     def _delete_old(self, moved: int) -> int:
         """Delete rows by the keys they had; those that are not there are none to miss."""
-        if self._stage.count("D") + moved:
+        if self._staging.count("D") + moved:
             self._run(
                 SQL("delete from only {} t using {} s where s.op in ('D', 'M', 'N') and {}").format(
-                    self._table, self._stage.identifier, self._is_old_key
+                    self._table, self._staging.identifier, self._is_old_key
                 )
             )
         return 0

@@ -12,7 +12,7 @@ from tests.support.messages.lines import TIME
 
 
 def column(name: str, kind: ValueKind = "text", *, is_generated: bool = False) -> Column:
-    return Column(name, kind, is_generated, is_identity_always=False, stage_type=None)
+    return Column(name, kind, is_generated, is_identity_always=False, staging_type=None)
 
 
 def shape(*columns: Column, key: tuple[str, ...] = ()) -> Shape:

@@ -19,15 +19,15 @@ from tests.support.running.copying import make_config, slot_of
 
 @dataclass
 class Quiet:
-    """A watcher that remembers, and does what a test wants done when a stage begins."""
+    """A watcher that remembers, and does what a test wants done when a phase begins."""
 
     at: dict[str, Callable[[], Any]] = field(default_factory=dict)
-    stages: list[str] = field(default_factory=list)
+    phases: list[str] = field(default_factory=list)
     shown: list[tuple[int, int, int]] = field(default_factory=list)
 
-    def begin(self, stage: str) -> None:
-        self.stages.append(stage)
-        self.at.get(stage, lambda: None)()
+    def begin(self, phase: str) -> None:
+        self.phases.append(phase)
+        self.at.get(phase, lambda: None)()
 
     def show(self, done: int, total: int, source_rows: int) -> None:
         self.shown.append((done, total, source_rows))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgrepl.basebackup.rows.parts import Part, TableSize, plan_parts
+from pgrepl.basebackup.rows.parts import TablePart, TableSize, plan_parts
 from pgrepl.catalog.tables import SourceTable
 
 MB = 1024 * 1024
@@ -37,11 +37,11 @@ def rows_of(size_bytes: int) -> TableSize:
 
 def test_small_tables_are_whole_parts_and_the_biggest_comes_first():
     parts = plan_parts([table(1), table(2)], {1: rows_of(MB), 2: rows_of(2 * MB)}, jobs=4)
-    assert parts == [Part("s", "t2", 2 * MB), Part("s", "t1", MB)]
+    assert parts == [TablePart("s", "t2", 2 * MB), TablePart("s", "t1", MB)]
 
 
 def test_empty_table_is_a_part_so_that_it_becomes_ready():
-    assert plan_parts([table(1)], {1: rows_of(0)}, jobs=4) == [Part("s", "t1", 0)]
+    assert plan_parts([table(1)], {1: rows_of(0)}, jobs=4) == [TablePart("s", "t1", 0)]
 
 
 def test_partitioned_table_has_no_rows_of_its_own():
@@ -66,7 +66,7 @@ def test_table_of_few_blocks_with_long_values_keeps_all_jobs_busy():
     parts = plan_parts([table(1)], {1: TableSize(4000 * MB, 40)}, jobs=4)
     assert [part.size_bytes for part in parts] == [250 * MB] * 16
     assert [part.first_block for part in parts[:3]] == [None, 2, 5]
-    assert parts[-1] == Part("s", "t1", 250 * MB, 37, None)
+    assert parts[-1] == TablePart("s", "t1", 250 * MB, 37, None)
 
 
 def test_long_values_count_for_which_table_comes_first():
@@ -82,7 +82,7 @@ def test_table_has_no_more_parts_than_blocks_whatever_its_values_weigh():
         (2, None),
     ]
     assert plan_parts([table(1)], {1: TableSize(4000 * MB, 1)}, jobs=4) == [
-        Part("s", "t1", 4000 * MB)
+        TablePart("s", "t1", 4000 * MB)
     ]
 
 

@@ -32,7 +32,7 @@ TABLES = {
 
 def make_shape(table):
     columns, key = TABLES[table]
-    made = [Column(n, "text", False, is_identity_always=False, stage_type=None) for n in columns]
+    made = [Column(n, "text", False, is_identity_always=False, staging_type=None) for n in columns]
     return Shape("target", table, "r", made, () if key == columns else key)
 
 

@@ -25,7 +25,7 @@ DESCRIBED = relation("t", COLUMNS)
 
 def make_shape(columns=COLUMNS, key=("id",), generated=()):
     made = [
-        Column(name, "text", name in generated, is_identity_always=False, stage_type=None)
+        Column(name, "text", name in generated, is_identity_always=False, staging_type=None)
         for name in columns
     ]
     return Shape("target", "t", "r", made, tuple(key))

@@ -27,7 +27,7 @@ TEXTS = ["", "x", "un", "tnu", "U", "\\", "\\N", "a\tb\n", "t" * 255, "long " * 
 
 def make_shape(generated=()):
     made = [
-        Column(name, "text", name in generated, is_identity_always=False, stage_type=None)
+        Column(name, "text", name in generated, is_identity_always=False, staging_type=None)
         for name in COLUMNS
     ]
     return Shape("target", "t", "r", made, ("id",))

@@ -1,4 +1,4 @@
-"""Imports point one way: cli, then stages, then core."""
+"""Imports point one way: cli, then the packages of commands, then core."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
 ]["package-dir"]
 # A folder inside another belongs to its layer.
 FOLDERS = {package: folder.partition("/")[0] for package, folder in PACKAGES.items()}
-STAGES = {
+COMMANDS = {
     "basebackup",
     "ddl_capture",
     "doctor",
@@ -34,7 +34,7 @@ STAGES = {
 ALLOWED: dict[str, set[str]] = {
     "core": set(),
     "throwaway": set(),
-    **{stage: set() for stage in STAGES},
+    **{package: set() for package in COMMANDS},
     # It copies as the one does, and applies what waited, DDL among it, as the others do.
     "resync": {"basebackup", "ddl_capture", "replayer"},
     # It reads captured DDL, and plans batches as the other does.
@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     # It shows what status finds.
     "monitor": {"status"},
     "demo": {"throwaway"},
-    "cli": STAGES | {"demo", "throwaway"},
+    "cli": COMMANDS | {"demo", "throwaway"},
 }
 # What it may name besides, as the type of what is handed to it, but not import when it runs: tasks
 # of Spark load the replayer and need none of these, and resync is itself above it.

@@ -14,7 +14,7 @@ from pgrepl.replayer.shard.slicing import has_fixed_keys, leave_out, slice_chang
 
 
 def column(name):
-    return Column(name, "text", is_generated=False, is_identity_always=False, stage_type=None)
+    return Column(name, "text", is_generated=False, is_identity_always=False, staging_type=None)
 
 
 SHAPE = Shape("s", "t", "r", [column("a"), column("b"), column("n")], ("a", "b"))

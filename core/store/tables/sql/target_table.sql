@@ -42,7 +42,7 @@ select t.schema_name::text                    as schema,
                          and g.schema_name = t.schema_name and g.table_name = t.table_name
                          and g.name = a.attname),
                   'is_identity_always', a.attidentity = 'a',
-                  'stage_type', b.stage_type,
+                  'staging_type', b.staging_type,
                   'equality_schema', e.equality_schema,
                   'array_type', x.array_type,
                   'cast_type', x.cast_type) order by a.attnum) as columns
@@ -56,7 +56,7 @@ select t.schema_name::text                    as schema,
                   select z.oid, z.typtype, z.typbasetype
                     from base join pg_type z on z.oid = base.typbasetype
                    where base.typtype = 'd')
-              select array[v.nspname, u.typname] as stage_type, u.oid as base_type
+              select array[v.nspname, u.typname] as staging_type, u.oid as base_type
                 from base
                 join pg_type u on u.oid = base.oid
                 join pg_namespace v on v.oid = u.typnamespace

@@ -13,10 +13,10 @@ from pgrepl.errors import PgreplError
 from pgrepl.postgres.queries import load_query
 from pgrepl.throwaway import Cluster
 
-__all__ = ["Stage", "fill"]
+__all__ = ["DemoConsole", "fill"]
 
 
-class Stage:
+class DemoConsole:
     """Shows commands and what they print."""
 
     def __init__(self, folder: Path) -> None:

@@ -13,17 +13,17 @@ from psycopg.sql import SQL, Composable, Identifier, Literal
 from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.chunked.zones import Zone
-from pgrepl.replayer.shard.merging.staging import copy_rows, stage_cast
+from pgrepl.replayer.shard.merging.staging import copy_rows, staging_cast
 from pgrepl.store.resync.resync_chunks import ChunkRow, KeyText
 
-__all__ = ["KeyStage", "in_range", "is_after"]
+__all__ = ["KeyStaging", "in_range", "is_after"]
 
-_STAGE = Identifier("pg_temp", "pgrepl_keys")
+_STAGING = Identifier("pg_temp", "pgrepl_keys")
 #: A key that changes carry, as COPY takes it, and the first chunk that contains them.
 StagedKey = tuple[int, tuple[bytes, ...]]
 
 
-class KeyStage:
+class KeyStaging:
     """A temporary table of keys."""
 
     def __init__(self, connection: Connection, shape: Shape, key: Sequence[str]) -> None:
@@ -31,7 +31,7 @@ class KeyStage:
         self._connection = connection
         self._columns = [Identifier(f"k{n}") for n in range(len(key))]
         selected = [
-            SQL("t.{}{} as {}").format(Identifier(name), stage_cast(shape, name), own)
+            SQL("t.{}{} as {}").format(Identifier(name), staging_cast(shape, name), own)
             for name, own in zip(key, self._columns, strict=True)
         ]
         connection.execute(
@@ -48,7 +48,7 @@ class KeyStage:
     def __exit__(self, *exc_info: object) -> None:
         """Drop it, unless the transaction failed anyway."""
         if exc_info[0] is None:
-            self._connection.execute(SQL("drop table {}").format(_STAGE))
+            self._connection.execute(SQL("drop table {}").format(_STAGING))
 
     def add(self, keys: Iterable[StagedKey], encoding: str) -> None:
         """Add keys of changes; they are numbered in their order."""
@@ -57,11 +57,11 @@ class KeyStage:
             for number, (chunk, values) in enumerate(keys)
         ]
         names = ["n", "chunk", *(f"k{n}" for n in range(len(self._columns)))]
-        copy_rows(self._connection, _STAGE, names, rows, encoding)
+        copy_rows(self._connection, _STAGING, names, rows, encoding)
 
     def add_read(self, keys: Iterable[tuple[KeyText, int | None]]) -> None:
         """Add keys that are read again, or are to be."""
-        statement = SQL("copy {} from stdin").format(_STAGE)
+        statement = SQL("copy {} from stdin").format(_STAGING)
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             for key, chunk in keys:
                 copy.write_row((-1, chunk, *key))
@@ -85,15 +85,15 @@ class KeyStage:
         rows = self._connection.execute(
             SQL(
                 "select n, min(n) over (partition by {key}),"
-                " case when {ahead} or exists (select from {stage} p"
+                " case when {ahead} or exists (select from {staging} p"
                 " where p.n < 0 and p.chunk >= s.chunk and {same}) then 'ahead'"
-                " when ({open}) or exists (select from {stage} p"
+                " when ({open}) or exists (select from {staging} p"
                 " where p.n < 0 and p.chunk is null and {same}) then 'open'"
-                " else 'exact' end from {stage} s where n >= 0"
+                " else 'exact' end from {staging} s where n >= 0"
             ).format(
                 key=SQL(", ").join(own),
                 ahead=_is_ahead(own, chunks, firsts),
-                stage=_STAGE,
+                staging=_STAGING,
                 same=same,
                 open=is_open,
             )
@@ -104,7 +104,7 @@ class KeyStage:
         """Return keys as texts."""
         texts = SQL(", ").join(SQL("{}::text").format(column) for column in self._columns)
         rows = self._connection.execute(
-            SQL("select {} from {} where n = any (%s)").format(texts, _STAGE), (list(numbers),)
+            SQL("select {} from {} where n = any (%s)").format(texts, _STAGING), (list(numbers),)
         )
         return [tuple(row) for row in rows.fetchall()]
 
