@@ -16,6 +16,7 @@ from pgrepl.basebackup.schema.errors import SchemaError
 from pgrepl.basebackup.schema.known import Known, without_known
 from pgrepl.basebackup.schema.plan import SchemaPlan
 from pgrepl.basebackup.schema.source_objects import SourceObjects, read_objects
+from pgrepl.catalog.names import existing_schemas, extension_schemas
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import NameClashError, assign_target_schemas
@@ -87,12 +88,9 @@ def check_target(
 
     """
     with translated(endpoint, "cannot read the catalogue"):
-        taken = connection.execute(
-            "select nspname from pg_namespace where nspname = any (%s) order by 1",
-            (list(preparation.schemas.values()),),
-        ).fetchall()
+        taken = existing_schemas(connection, preparation.schemas.values())
     if taken:
-        names = ", ".join(name for (name,) in taken)
+        names = ", ".join(taken)
         raise TargetError(
             f"{endpoint}: schemas exist that pgrepl did not make for this source: {names}",
             hint='Rename or drop them, or choose other names with schema = "..." in pgrepl.toml.',
@@ -112,11 +110,8 @@ def check_extensions(
 
     """
     with translated(endpoint, "cannot read the catalogue"):
-        extensions = connection.execute(
-            "select e.extname, n.nspname from pg_extension e"
-            " join pg_namespace n on n.oid = e.extnamespace"
-        ).fetchall()
-    missing = sorted(preparation.objects.extensions - {name for name, _ in extensions})
+        extensions = extension_schemas(connection)
+    missing = sorted(preparation.objects.extensions - extensions.keys())
     if missing:
         statements = [
             SQL("CREATE EXTENSION {}").format(Identifier(name)).as_string() for name in missing
@@ -125,7 +120,7 @@ def check_extensions(
             f"{endpoint}: replicated tables need extensions that are missing: {', '.join(missing)}",
             hint=f"Run there: {'; '.join(statements)}.",
         )
-    return dict(extensions)
+    return extensions
 
 
 @dataclass(frozen=True, slots=True)

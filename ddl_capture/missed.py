@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pgrepl.catalog.names import extension_schemas
 from pgrepl.catalog.tables import read_tables
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import shown_name
@@ -112,11 +113,7 @@ def _selected(source_session: Connection, source: SourceConfig) -> Iterator[Tabl
 
 def read_names(source_session: Connection, target: Connection, row: SourceRow) -> SchemaMap:
     """Return what names of the source are on the target."""
-    rows = source_session.execute(
-        "select x.extname::text, n.nspname::text from pg_extension x"
-        " join pg_namespace n on n.oid = x.extnamespace"
-    )
-    extensions: Mapping[str, str] = dict(rows.fetchall())
+    extensions = extension_schemas(source_session)
     schemas = read_target_schemas(target, row.source_id)
     return make_map(schemas, extensions, read_members(target, extensions))
 

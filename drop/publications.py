@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from psycopg.sql import SQL, Composed
 
+from pgrepl.catalog.names import role_is_superuser
 from pgrepl.config.dsn import Endpoint, Side
 from pgrepl.decoding.pgoutput.stream import publication_names
 from pgrepl.drop.report import DropReport
@@ -50,10 +51,9 @@ def look_at_publications(connection: Connection, slot: str) -> PublicationSide:
         " where d.description like '{\"pgrepl\":%%' and p.pubname <> %s) order by 1",
         (slot,),
     ).fetchall()
-    ((is_superuser,),) = connection.execute(
-        "select rolsuper from pg_roles where rolname = current_user"
-    ).fetchall()
-    may_drop = is_superuser or (not triggers and all(is_owned for _, is_owned in names))
+    may_drop = role_is_superuser(connection) or (
+        not triggers and all(is_owned for _, is_owned in names)
+    )
     return PublicationSide(
         tuple(name for name, _ in names), tuple(name for (name,) in triggers), may_drop
     )

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg import errors
-from psycopg.rows import scalar_row
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
+from pgrepl.catalog.names import may_call
 from pgrepl.config.dsn import Endpoint, Side
 from pgrepl.drop.publications import (
     PublicationSide,
@@ -126,10 +126,7 @@ class SourceSide:
 
 def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> SourceSide:
     """Read what is there, by the catalogue alone."""
-    with (
-        translated(endpoint, "cannot look for what pgrepl made"),
-        connection.cursor(row_factory=scalar_row) as cursor,
-    ):
+    with translated(endpoint, "cannot look for what pgrepl made"):
         slots = connection.execute(
             "select slot_name, active_pid from pg_replication_slots"
             " where plugin = any (%s) and database = current_database() and not temporary"
@@ -150,13 +147,7 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
         ((is_superuser, may_replicate),) = connection.execute(
             "select rolsuper, rolsuper or rolreplication from pg_roles where rolname = current_user"
         ).fetchall()
-        may_switch = cursor.execute(
-            "select exists (select from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
-            " where n.nspname = %s and p.proname = 'switch'"
-            " and has_schema_privilege(n.oid, 'usage')"
-            " and has_function_privilege(p.oid, 'execute'))",
-            (_SCHEMA,),
-        ).fetchone()
+        may_switch = may_call(connection, _SCHEMA, "switch", 1)
         publications = look_at_publications(connection, slot)
     active: dict[str, int | None] = dict(slots)
     return SourceSide(
@@ -172,7 +163,7 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
         role=connection.info.user,
         is_superuser=bool(is_superuser),
         may_replicate=bool(may_replicate),
-        may_switch=bool(may_switch),
+        may_switch=may_switch,
         publications=publications,
     )
 

@@ -6,6 +6,7 @@ would take part in their transactions.
 
 from __future__ import annotations
 
+from pgrepl.catalog.names import may_call
 from pgrepl.postgres.connect import Connection
 
 __all__ = ["prune_log"]
@@ -13,12 +14,7 @@ __all__ = ["prune_log"]
 
 def prune_log(source: Connection) -> int | None:
     """Remove what is older than a week; None when there is no log, or the role may not."""
-    ((may_prune,),) = source.execute(
-        "select exists (select from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
-        " where n.nspname = 'pgrepl' and p.proname = 'prune' and p.pronargs = 0"
-        " and has_schema_privilege(n.oid, 'usage') and has_function_privilege(p.oid, 'execute'))"
-    ).fetchall()
-    if not may_prune:
+    if not may_call(source, "pgrepl", "prune", 0):
         return None
     ((count,),) = source.execute("select pgrepl.prune()").fetchall()
     return int(count)

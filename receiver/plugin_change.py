@@ -25,7 +25,7 @@ from pgrepl.errors import AlreadyRunning, SourceError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
-from pgrepl.postgres.slot import PLUGINS
+from pgrepl.postgres.slot import PLUGINS, drop_slot
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
 from pgrepl.receiver.postgres.catalog import mark_end
@@ -164,8 +164,4 @@ class _Change:
         )
 
     def _drop(self, slot: str) -> None:
-        self._connection.execute(
-            "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
-            " where slot_name = %s and database = current_database()",
-            (slot,),
-        )
+        drop_slot(self._connection, self._source.endpoint, slot)

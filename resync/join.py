@@ -24,6 +24,7 @@ from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.schema.known import Known, read_known
 from pgrepl.basebackup.schema.plan import SchemaPlan
 from pgrepl.basebackup.snapshot import Keeper, SnapshotStart
+from pgrepl.catalog.names import existing_schemas
 from pgrepl.catalog.ownership import ensure_owner, hand_over
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
@@ -197,12 +198,10 @@ class Join:
     def _check_schemas(self, schemas: Mapping[str, str], recorded: Mapping[str, str]) -> None:
         """Refuse schemas that exist and are none of ours."""
         new = [target for schema, target in schemas.items() if schema not in recorded]
-        taken = self._sides.target.execute(
-            "select nspname::text from pg_namespace where nspname = any (%s)", (new,)
-        ).fetchall()
+        taken = existing_schemas(self._sides.target, new)
         if taken:
             raise TargetError(
-                f"{self._sides.endpoint}: schema {taken[0][0]} exists, but pgrepl did not make it",
+                f"{self._sides.endpoint}: schema {taken[0]} exists, but pgrepl did not make it",
                 hint='Rename or drop it, or set another schema = "..." in pgrepl.toml.',
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from pgrepl.catalog.names import relation_exists
 from pgrepl.catalog.tables import Column, SourceTable, is_copy_of, read_columns, read_tables
 from pgrepl.catalog.unreadable import Unreadable, read_unreadable_tables
 from pgrepl.ddl_capture.missed import is_behind
@@ -138,19 +139,11 @@ class Choosing:
             for schema, table in marked
             if (schema, table) not in present
             and self._sides.options.tables.matches(schema, table)
-            and not self._has_copy(schema, table)
+            and not relation_exists(self._target, self.schemas.get(schema), table)
         ]
         for key in gone:
             remove_table_row(self._target, self._sides.source_id, key)
         return gone
-
-    def _has_copy(self, schema: str, table: str) -> bool:
-        ((found,),) = self._target.execute(
-            "select exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace"
-            " where n.nspname = %s and c.relname = %s)",
-            (self.schemas.get(schema), table),
-        ).fetchall()
-        return bool(found)
 
     def check_columns(self, tables: Collection[SourceTable]) -> None:
         """Make sure that no table changed since it was chosen.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from pgrepl.catalog.names import role_is_superuser
 from pgrepl.config.model import SourceConfig
 from pgrepl.errors import SourceError
 from pgrepl.postgres.connect import Connection
@@ -33,7 +34,7 @@ def make_publications(
 
     """
     with translated(source.endpoint, "cannot read the role's attributes"):
-        is_superuser = _is_superuser(connection)
+        is_superuser = role_is_superuser(connection)
     try:
         with translated(source.endpoint, "cannot publish the tables"), connection.transaction():
             # Before the tables: none of them may lose its identity unnoticed.
@@ -59,10 +60,3 @@ def make_publications(
     if statements:
         logger.info("tables published", extra={"slot": source.slot})
     return found.unsent(source.selection)
-
-
-def _is_superuser(connection: Connection) -> bool:
-    ((is_superuser,),) = connection.execute(
-        "select rolsuper from pg_roles where rolname = current_user"
-    ).fetchall()
-    return bool(is_superuser)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.rows import class_row
 
+from pgrepl.catalog.names import relation_exists
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.source_code.locale import read_dependence, read_locale, reason_of_locale
@@ -69,18 +70,9 @@ def read_place(connection: Connection, schema: str, table: str) -> Place | None:
         (schema, table),
     )
     columns = tuple(rows.fetchall())
-    if not columns and not _exists(connection, schema, table):
+    if not columns and not relation_exists(connection, schema, table):
         return None
     return Place(table, columns)
-
-
-def _exists(connection: Connection, schema: str, table: str) -> bool:
-    ((found,),) = connection.execute(
-        "select exists (select from pg_catalog.pg_class c join pg_catalog.pg_namespace n"
-        " on n.oid = c.relnamespace where n.nspname = %s and c.relname = %s)",
-        (schema, table),
-    ).fetchall()
-    return bool(found)
 
 
 def read_domain(connection: Connection, schema: str, domain: str) -> Place | None:
