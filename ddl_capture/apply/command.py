@@ -24,7 +24,6 @@ from pgrepl.ddl_capture.apply.statement.adapt import (
     split_sequence,
 )
 from pgrepl.ddl_capture.apply.statement.concerned import Concern, find_concern
-from pgrepl.ddl_capture.apply.statement.detach import DetachedPartition, find_detached
 from pgrepl.ddl_capture.apply.statement.grants import split_grant
 from pgrepl.ddl_capture.apply.statement.object_kind import correct_kind
 from pgrepl.ddl_capture.apply.statement.subject import (
@@ -133,7 +132,6 @@ class Application:
 
     def _try_text(self, tree: Tree) -> str | None:
         """Run the statement and compare; return why it is skipped, if it is."""
-        detached = find_detached(tree)
         reason = skip_reason(tree, self.include) or refine(tree, self.include)
         forget_dropped(self.target.connection, self.target.source_id, self.dropped)
         reason = reason or self._scope.reason_to_leave_out(tree)
@@ -146,7 +144,7 @@ class Application:
         if built:
             self._execute_built(built)
         else:
-            self._execute(statements, detached)
+            self._execute(statements)
             schema = next((item.schema for item in self.event.objects if item.schema), None)
             rename_skipped(self.target.connection, self.target.source_id, tree, schema)
             self._drop_left()
@@ -294,7 +292,7 @@ class Application:
 
     # Doing it.
 
-    def _execute(self, statements: Sequence[Tree], detached: DetachedPartition | None) -> None:
+    def _execute(self, statements: Sequence[Tree]) -> None:
         text = self.original if len(statements) == 1 else None
         renamed = [remap(tree, self.target.names, text) for tree in statements]
         for what in (what for item in renamed for what in item.opaque):
@@ -303,10 +301,7 @@ class Application:
                 raise RefusedError(f"its {what} names a schema, which cannot be renamed there")
         self._prepare([item.sql for item in renamed], self.target.environment())
         self._make_schemas(statements)
-        constraint = None if detached is None else detached.read_constraint(self.target)
         self._execution.run()
-        if detached is not None and constraint is not None:
-            detached.add_constraint(self.target, constraint, self._scope.replicated())
 
     def _drop_left(self) -> bool:
         """Drop tables that depended on the source on what the target has not."""

@@ -204,12 +204,22 @@ begin
     end if;
 
     -- An attached partition is new to the replicated tables. Its link is as young as this
-    -- transaction; some of another one do no harm.
+    -- transaction; some of another one do no harm. A detached one has no link any more, and may have
+    -- got a constraint: what is no partition and as young is told with a partitioned table.
     if tg_tag = 'ALTER TABLE' and v_rels is not null then
         v_rels := v_rels || array(
             select h.inhrelid from pg_inherits h
              where h.inhparent = any (v_rels) and not h.inhrelid = any (v_rels)
                and age(h.xmin) <= age(pg_current_xact_id()::xid));
+        if (v_text ~* 'detach' or v_context like 'SQL function "%')
+           and exists (select from pg_class where oid = any (v_rels) and relkind = 'p')
+        then
+            v_rels := v_rels || array(
+                select c.oid from pg_class c
+                 where c.relkind in ('r', 'p') and not c.relispartition
+                   and c.relpersistence <> 't' and not c.oid = any (v_rels)
+                   and age(c.xmin) <= age(pg_current_xact_id()::xid));
+        end if;
     end if;
 
     if v_rels is not null then

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 TABLE = "create table {} (id int primary key, note text); insert into {} values (1, 'x')"
@@ -129,6 +130,27 @@ def test_table_that_becomes_a_partition_is_made_and_marked(follow):
     # Its copy will hold this row as well as the old one.
     assert following.target.rows("select id from tgt_app.staging") == []
     assert set(following.resyncs()) == {"staging"}
+
+
+def test_detach_that_was_cancelled_and_finalized_arrives_with_its_check(follow):
+    following = follow()
+    following.run(
+        "create schema app",
+        "create table app.p (id int primary key) partition by range (id)",
+        "create table app.p1 partition of app.p for values from (0) to (10)",
+    )
+    with following.source.connect() as reader:
+        reader.execute("begin")
+        reader.execute("select from app.p")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            following.run(
+                "set statement_timeout = '100ms'",
+                "alter table app.p detach partition app.p1 concurrently",
+            )
+    following.run("alter table app.p detach partition app.p1 finalize")
+    following.run("insert into app.p1 values (3)")
+    assert following.problems("app") == []
+    assert following.pending() == []
 
 
 @pytest.mark.parametrize(

@@ -279,6 +279,21 @@ HOSTILE_SCENARIOS = (
         "insert into x (id, a) values (7, 12)",
     ),
     case(
+        "partition_whose_check_implies_its_bound",
+        "create table t (id int, a int not null, b text) partition by range (a);"
+        " create table x (id int, a int not null, b text, constraint own check (a >= 10 and a"
+        " < 20)); alter table t attach partition x for values from (10) to (20);"
+        " create table y partition of t for values from (20) to (30); insert into t values (1, 15)",
+        "alter table t detach partition x concurrently",
+        "alter table x drop constraint own",
+        "insert into x values (2, 99)",
+        "alter table x alter b type varchar(9) using left(md5(random()::text), 9)",
+        "begin; create table z (id int); alter table t detach partition y; insert into y values"
+        " (3, 77); insert into z values (4); commit",
+        "do $$ begin alter table y rename to y_old; alter table t add c int; insert into y_old"
+        " values (5, 78); end $$",
+    ),
+    case(
         "partitions_of_expressions",
         "",
         "create table t (id int, a date, n text) partition by range ((extract(year from a)))",
