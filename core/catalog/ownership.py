@@ -19,6 +19,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import TargetError
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.prepared import ask_catalog
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
 
@@ -134,9 +135,12 @@ def hand_over_statements(
 ) -> Sequence[str]:
     """Return the statements that give to a role what ours owns in some schemas, and them."""
     with connection.cursor(row_factory=scalar_row) as cursor:
-        return cursor.execute(
-            load_query("pgrepl.catalog", "hand_over"), {"schemas": list(schemas), "role": owner}
-        ).fetchall()
+        ask_catalog(
+            cursor,
+            load_query("pgrepl.catalog", "hand_over"),
+            {"schemas": list(schemas), "role": owner},
+        )
+        return cursor.fetchall()
 
 
 def hand_over(connection: Connection, schemas: Iterable[str], owner: str) -> None:

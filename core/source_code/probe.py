@@ -21,6 +21,7 @@ from psycopg.rows import class_row
 
 from pgrepl.catalog.names import relation_exists
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.prepared import ask_catalog
 from pgrepl.postgres.queries import load_query
 from pgrepl.source_code.locale import read_dependence, read_locale, reason_of_locale
 from pgrepl.source_code.policy import (
@@ -191,10 +192,12 @@ class CodeJudge:
                 " where c.relnamespace = pg_catalog.pg_my_temp_schema() and c.relname = %s",
                 (name,),
             ).fetchall()
-            found = cursor.execute(
+            ask_catalog(
+                cursor,
                 load_query("pgrepl.source_code", "code_reached"),
                 {"probe": oid, "own_schemas": self._own_schemas},
-            ).fetchall()
+            )
+            found = cursor.fetchall()
         return judge_called(found, is_harmless_enough=is_harmless_enough)
 
 

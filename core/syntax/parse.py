@@ -7,6 +7,7 @@ a text that does not mean the same tree never leaves this module.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import postgast
@@ -126,7 +127,7 @@ def print_type(type_name: Tree) -> str:
 
 def is_same(one: Tree, other: Tree) -> bool:
     """Whether two statements mean the same, wherever they stood in their texts."""
-    return bool(_without_positions(one) == _without_positions(other))
+    return bool(one == other or _without_positions(one) == _without_positions(other))
 
 
 def walk(tree: Tree) -> Iterator[Tree]:
@@ -203,6 +204,11 @@ def _without_positions(statement: Tree) -> Tree:
     copy = type(statement)()
     copy.CopyFrom(statement)
     for tree in walk(copy):
-        for name in _POSITIONS.intersection(tree.DESCRIPTOR.fields_by_name):
+        for name in _positions_of(tree.DESCRIPTOR):
             tree.ClearField(name)
     return copy
+
+
+@cache
+def _positions_of(kind: Tree) -> tuple[str, ...]:
+    return tuple(_POSITIONS.intersection(kind.fields_by_name))

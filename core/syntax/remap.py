@@ -43,9 +43,9 @@ class RemapError(ValueError):
     """A statement that cannot be given the target's names."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SchemaMap:
-    """The names of a source's schemas on the target."""
+    """The names of a source's schemas on the target; one is equal to itself alone."""
 
     #: Source schema to target schema; a schema that is not here keeps its name.
     schemas: Mapping[str, str]
@@ -76,7 +76,7 @@ class SchemaMap:
         return list(dict.fromkeys(path))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ConfinedMap(SchemaMap):
     """A map out of which no name leads: what is not the source's own is an error."""
 

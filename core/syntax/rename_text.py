@@ -104,6 +104,8 @@ def _is_text_of(text: str, tree: Tree) -> bool:
 
 
 def _changes(before: Tree, after: Tree) -> Iterator[_Change]:
+    if before == after:
+        return
     if before.DESCRIPTOR.name == "RangeVar" and after.schemaname and not before.schemaname:
         yield _Change("", after.schemaname, before.relname)
         return

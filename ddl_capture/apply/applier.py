@@ -149,7 +149,6 @@ class Applier:
     ) -> None:
         source_id = captured.source.source_id
         decision = find_decision(connection, source_id, event.log_id)
-        is_due = self._config.ddl.resync and application.is_due()
         try:
             # Whoever keeps what stopped does so in the same transaction.
             with connection.transaction():
@@ -170,8 +169,9 @@ class Applier:
                 raise error from exc
             if (
                 isinstance(exc, psycopg.IntegrityError)
-                and is_due
                 and self._config.ddl.on_error == "stop"
+                and self._config.ddl.resync
+                and application.is_due()
             ):
                 raise TargetUnavailable(
                     f"{error.message}; the table's rows are not the source's, and it waits for its"

@@ -151,7 +151,7 @@ class Execution:
         if kind != "AlterTableStmt" or statement.objtype != _OBJECT.OBJECT_TABLE:
             return
         key = _altered(item.tree)
-        if not self.target.definitions([key]):
+        if key not in {(item.schema, item.name) for item in self.target.relations()}:
             return
         reason = reason_to_resync(item.tree, self.rewrites) or item.screened.unsure
         is_persistence = any(rewrite.is_persistence for rewrite in self.rewrites)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import LiteralString
 
-from psycopg.rows import class_row
+from psycopg.rows import args_row, class_row
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.config.naming import TableSelection
@@ -17,6 +19,7 @@ from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture.definition import TableDefinition, TableName, decode_definition
 from pgrepl.ddl_capture.policy.functions import TargetFunction
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.prepared import ask_catalog
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.sources import add_target_schema, remove_target_schemas
 from pgrepl.store.tables.source_tables import add_new_table, is_replicated
@@ -42,7 +45,7 @@ _PACKAGE = "pgrepl.ddl_capture"
 #: What is known of a table by its name.
 @dataclass(frozen=True, slots=True)
 class TargetRelation:
-    """A row of ``sql/target_relations.sql``."""
+    """A row of ``sql/target_relations.sql``, its columns in this order."""
 
     oid: int
     schema: str
@@ -56,11 +59,9 @@ class TargetRelation:
 
 def read_relations(connection: Connection, schemas: Iterable[str]) -> dict[int, TargetRelation]:
     """Return the tables in some schemas by their OIDs."""
-    with connection.cursor(row_factory=class_row(TargetRelation)) as cursor:
-        rows = cursor.execute(
-            load_query(_PACKAGE, "target_relations"), {"schemas": list(schemas)}
-        ).fetchall()
-    return {row.oid: row for row in rows}
+    with connection.cursor(row_factory=args_row(TargetRelation)) as cursor:
+        ask_catalog(cursor, load_query(_PACKAGE, "target_relations"), {"schemas": list(schemas)})
+        return {row.oid: row for row in cursor.fetchall()}
 
 
 def read_family(connection: Connection, table: TableName) -> frozenset[int]:
@@ -88,10 +89,11 @@ def read_members(
     connection: Connection, extensions: Iterable[str]
 ) -> Sequence[tuple[str, str, str]]:
     """Return what belongs to extensions of the target: extension, schema, name."""
-    rows = connection.execute(
-        load_query(_PACKAGE, "extension_members"), {"extensions": list(extensions)}
-    )
-    return [(str(extension), str(schema), str(name)) for extension, schema, name in rows]
+    with connection.cursor() as cursor:
+        ask_catalog(
+            cursor, load_query(_PACKAGE, "extension_members"), {"extensions": list(extensions)}
+        )
+        return [(str(extension), str(schema), str(name)) for extension, schema, name in cursor]
 
 
 def read_functions(connection: Connection, names: Iterable[str]) -> Sequence[TargetFunction]:
@@ -122,18 +124,25 @@ def read_definitions(
         names.append(name)
     if not names:
         return {}
-    query = SQL(
-        "select n.nspname::text, k.relname::text, ({}) from unnest(%s::text[], %s::text[])"
-        " as w (schema, name) join pg_namespace n on n.nspname = w.schema"
+    with connection.cursor() as cursor:
+        ask_catalog(cursor, _definition_query(), {"schemas": schemas, "names": names})
+        return {
+            (schema, name): decode_definition(value)
+            for schema, name, value in cursor
+            if value is not None
+        }
+
+
+@cache
+def _definition_query() -> LiteralString:
+    # All of it is ours.
+    return (
+        f"select n.nspname::text, k.relname::text, ({load_query(_PACKAGE, 'table_definition')})"  # noqa: S608
+        " from unnest(%(schemas)s::text[], %(names)s::text[]) as w (schema, name)"
+        " join pg_namespace n on n.nspname = w.schema"
         " join pg_class k on k.relnamespace = n.oid and k.relname = w.name"
         " cross join lateral (select k.oid) as r (rel)"
-    ).format(SQL(load_query(_PACKAGE, "table_definition")))
-    rows = connection.execute(query, (schemas, names)).fetchall()
-    return {
-        (schema, name): decode_definition(value)
-        for schema, name, value in rows
-        if value is not None
-    }
+    )
 
 
 def record_schemas(
@@ -145,7 +154,8 @@ def record_schemas(
 ) -> None:
     """Note schemas that came, went or got another name; ``sources`` has what each stands for."""
     gone = [name for oid, name in before.items() if after.get(oid) != name]
-    remove_target_schemas(connection, source_id, gone)
+    if gone:
+        remove_target_schemas(connection, source_id, gone)
     for oid, name in after.items():
         if before.get(oid) != name:
             add_target_schema(connection, source_id, sources[name], name)
@@ -185,6 +195,8 @@ def record_tables(
         )
     returned: list[TableName] = []
     for oid, now in after.items():
+        if before.get(oid) == now:
+            continue
         key = (new[now.schema], now.name)
         is_selected = (
             selection.matches(new.get(now.root_schema, now.root_schema), now.root_name)
@@ -195,7 +207,7 @@ def record_tables(
                 remove_table(connection, source_id, key)
         elif oid not in before or not before[oid].is_permanent:
             add_new_table(connection, source_id, key, captured.commit_lsn)
-        elif before[oid] != now and not is_replicated(connection, source_id, key):
+        elif not is_replicated(connection, source_id, key):
             add_new_table(connection, source_id, key, captured.commit_lsn)
             returned.append((now.schema, now.name))
     return returned

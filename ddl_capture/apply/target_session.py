@@ -18,6 +18,7 @@ __all__ = [
     "Environment",
     "in_force",
     "make_environment",
+    "put_in_force",
     "resolve_schemas",
 ]
 
@@ -26,6 +27,10 @@ LOCK_TIMEOUT = "10s"
 _NOTHING = "pg_catalog"
 #: Texts are converted to standard strings when they are read.
 _CONVERTED = "standard_conforming_strings"
+_CONFIGURATION = "default_text_search_config"
+_BUILT_IN = "pg_catalog."
+#: Settings that a target is known to accept together.
+_KNOWN: set[frozenset[tuple[str, str]]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ def make_environment(
 ) -> Environment:
     """Return the environment of a statement on the source, as far as the target can have it."""
     wanted = {name: value for name, value in settings.items() if name != _CONVERTED}
-    if _try(connection, wanted):
+    if _is_known(connection, wanted):
         lacking: frozenset[str] = frozenset()
     else:
         lacking = frozenset(
@@ -57,6 +62,19 @@ def make_environment(
         )
     known = {name: value for name, value in wanted.items() if name not in lacking}
     return Environment(path, known, lacking, is_known=bool(settings))
+
+
+def _is_known(connection: Connection, settings: dict[str, str]) -> bool:
+    """Whether the target knows all these values; what it knew once is not asked again."""
+    info = connection.info
+    key = frozenset({("target", f"{info.host} {info.port} {info.dbname}"), *settings.items()})
+    if key in _KNOWN:
+        return True
+    is_known = _try(connection, settings)
+    # A configuration of somebody's own can be dropped.
+    if is_known and settings.get(_CONFIGURATION, _BUILT_IN).startswith(_BUILT_IN):
+        _KNOWN.add(key)
+    return is_known
 
 
 def _try(connection: Connection, settings: dict[str, str]) -> bool:
@@ -74,27 +92,31 @@ def _try(connection: Connection, settings: dict[str, str]) -> bool:
 @contextmanager
 def in_force(connection: Connection, environment: Environment) -> Iterator[None]:
     """Put an environment in force, and back unless an error ends the transaction."""
+    before = put_in_force(connection, environment)
+    yield
+    _set(connection, before)
+
+
+def put_in_force(connection: Connection, environment: Environment) -> dict[str, str]:
+    """Put an environment in force until the savepoint is rolled back; return what was before."""
     path = environment.path
     wanted = {
         **environment.settings,
         "search_path": SQL(", ").join(map(Identifier, path)).as_string() if path else _NOTHING,
         "lock_timeout": LOCK_TIMEOUT,
     }
+    return _set(connection, wanted)
+
+
+def _set(connection: Connection, settings: dict[str, str]) -> dict[str, str]:
+    """Set what is to be set until the transaction ends, and return what was set before."""
     rows = connection.execute(
-        "select n, pg_catalog.current_setting(n) from pg_catalog.unnest(%s::text[]) n",
-        (list(wanted),),
-    )
-    before: dict[str, str] = dict(rows.fetchall())
-    _set(connection, wanted)
-    yield
-    _set(connection, before)
-
-
-def _set(connection: Connection, settings: dict[str, str]) -> None:
-    connection.execute(
-        "select pg_catalog.set_config(key, value, true) from pg_catalog.json_each_text(%s::json)",
+        "with given as materialized (select key, value, pg_catalog.current_setting(key) as before"
+        " from pg_catalog.json_each_text(%s::json))"
+        " select key, before, pg_catalog.set_config(key, value, true) from given",
         (json.dumps(settings),),
     )
+    return {key: before for key, before, _ in rows}
 
 
 def resolve_schemas(connection: Connection, names: Sequence[str]) -> dict[str, str]:

@@ -55,6 +55,11 @@ from pgrepl.syntax.parse import Tree, walk
 
 __all__ = ["Workspace"]
 
+#: Commands that make nothing with an owner of its own, unless a table.
+_MAKING_NOTHING = frozenset(
+    {"ALTER INDEX", "ALTER TABLE", "COMMENT", "CREATE INDEX", "DROP INDEX", "DROP TABLE"}
+)
+
 
 @dataclass(slots=True)
 class Workspace:
@@ -74,6 +79,8 @@ class Workspace:
     made: set[TableName] = field(default_factory=set)
     #: What a person reads in the history.
     notes: list[str] = field(default_factory=list)
+    #: The source's tables on the target by their OIDs, since the last statement.
+    _relations: dict[int, TargetRelation] | None = None
 
     @property
     def source_id(self) -> int:
@@ -100,11 +107,12 @@ class Workspace:
             if target is not None:
                 new[schema] = target
         # What is there under the name and not pgrepl's stays out of reach.
-        taken = set(read_schema_oids(self.connection, new.values()).values())
+        taken = set(read_schema_oids(self.connection, new.values()).values()) if new else set()
         self.clashes = {name: target for name, target in new.items() if target in taken}
         mapped = self.known | {name: target for name, target in new.items() if target not in taken}
         members = read_members(self.connection, self.event.extensions)
         self.names = make_map(mapped, self.event.extensions, members)
+        self._relations = None
 
     def make_schema(self, schema: str) -> None:
         """Make the target schema of a source's schema."""
@@ -153,15 +161,17 @@ class Workspace:
         old = {target: schema for schema, target in self.known.items()}
         new = {target: schema for schema, target in self.names.schemas.items()}
         schemas_before = read_schema_oids(self.connection, old)
-        before = read_relations(self.connection, old)
+        before = self._read_relations()
         run()
         reach("ddl.statement_run")
         now = self._definitions(parked)
         check_parked(parked, {key for key in parked if definitions[key] != now[key]})
         schemas_after = read_schema_oids(self.connection, new)
         record_schemas(self.connection, self.source_id, schemas_before, schemas_after, new)
-        after = read_relations(self.connection, schemas_after.values())
-        self.known = read_target_schemas(self.connection, self.source_id)
+        self._relations = None
+        after = self._read_relations()
+        if schemas_before != schemas_after:
+            self.known = read_target_schemas(self.connection, self.source_id)
         returned = record_tables(
             self.connection,
             self.captured,
@@ -173,7 +183,8 @@ class Workspace:
         for table in returned:
             reason = f"it came back into replication by {self.event.tag}: what it holds is old"
             self.mark(table, reason, is_void=True)
-        if owns(self.connection, self.known.values(), self.source.owner_role):
+        is_new = after.keys() != before.keys() or self.event.tag not in _MAKING_NOTHING
+        if is_new and owns(self.connection, self.known.values(), self.source.owner_role):
             hand_over(self.connection, self.known.values(), self.source.owner_role)
         self.made |= {(now.schema, now.name) for oid, now in after.items() if oid not in before}
 
@@ -213,8 +224,12 @@ class Workspace:
 
     def relations(self) -> Sequence[TargetRelation]:
         """Return the source's tables on the target."""
-        schemas = self.names.schemas.values()
-        return tuple(read_relations(self.connection, schemas).values())
+        return tuple(self._read_relations().values())
+
+    def _read_relations(self) -> dict[int, TargetRelation]:
+        if self._relations is None:
+            self._relations = read_relations(self.connection, self.names.schemas.values())
+        return self._relations
 
     def find_schema(self, schema: str | None, name: str | None) -> str | None:
         """Return the source's schema in which an object is that the target has.

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.ddl_capture.apply.target_session import Environment, in_force
+from pgrepl.ddl_capture.apply.target_session import Environment, put_in_force
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.prepared import ask_catalog
 from pgrepl.postgres.queries import load_query
 from pgrepl.source_code.locale import Dependence, read_dependence, read_locale
 from pgrepl.source_code.policy import Verdict
@@ -91,10 +92,8 @@ def under(connection: Connection, environment: Environment) -> Iterator[None]:
     """Put an environment in force for the time of the block, and roll back what is done in it."""
     # Last of all, where it hides nothing; a path without it has it first.
     path = [*environment.path, "pg_temp"]
-    with (
-        connection.transaction(force_rollback=True),
-        in_force(connection, replace(environment, path=path)),
-    ):
+    with connection.transaction(force_rollback=True):
+        put_in_force(connection, replace(environment, path=path))
         yield
 
 
@@ -155,10 +154,13 @@ def read_literals(connection: Connection, environment: Environment, question: Qu
     """Return what else than their arguments the values of expressions depend on."""
     with _probe(connection, environment, question):
         connection.execute(_rule(question).encode())
-        (found,) = connection.execute(
-            load_query("pgrepl.ddl_capture", "literals"),
-            {"place": question.place, "rule": _RULE},
-        ).fetchall()
+        with connection.cursor() as cursor:
+            ask_catalog(
+                cursor,
+                load_query("pgrepl.ddl_capture", "literals"),
+                {"place": question.place, "rule": _RULE},
+            )
+            (found,) = cursor.fetchall()
         readers, rule, is_converted = found
         return Literals(
             frozenset(readers),

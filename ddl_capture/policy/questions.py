@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
@@ -20,9 +21,12 @@ from pgrepl.syntax.parse import (
     quoted_names,
     walk,
 )
-from pgrepl.syntax.remap import RemapError, remap
+from pgrepl.syntax.remap import RemapError, SchemaMap, remap
 
 __all__ = ["Questions"]
+
+#: The number of types that are kept.
+_KEPT = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +102,10 @@ class Questions:
         # A conversion sees the columns as they were.
         reported = None if place.kind == "conversion" else self.reported(place.table)
         for column in reported.columns if reported else ():
-            tree = parse_one(f"select null::{column.type}")
             try:
-                sql = remap(tree, self.target.names).sql
+                columns[column.name] = _mapped_type(column.type, self.target.names)
             except RemapError:
                 continue
-            (tree,) = parse(sql)
-            value = tree.select_stmt.target_list[0].res_target.val
-            columns[column.name] = print_type(value.type_cast.type_name)
         return columns
 
     def is_same(self, here: str, there: str) -> bool:
@@ -129,3 +129,11 @@ class Questions:
         """Return the name of a schema of the target on the source."""
         sources = {target: source for source, target in self.target.names.schemas.items()}
         return sources.get(schema, schema)
+
+
+@lru_cache(maxsize=_KEPT)
+def _mapped_type(type_sql: str, names: SchemaMap) -> str:
+    """Return a type of the source as it is called on the target."""
+    (tree,) = parse(remap(parse_one(f"select null::{type_sql}"), names).sql)
+    value = tree.select_stmt.target_list[0].res_target.val
+    return print_type(value.type_cast.type_name)

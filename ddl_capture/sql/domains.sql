@@ -27,5 +27,5 @@ select n.nspname::text as schema,
   join pg_catalog.pg_type t on t.oid = m.oid and t.typtype = 'd'
   join pg_catalog.pg_namespace n on n.oid = t.typnamespace
   left join pg_catalog.pg_constraint k on k.contypid = t.oid and k.contype = 'c'
- where n.nspname = any (%(schemas)s)
+ where n.nspname = any (%(schemas)s::text[])
    and (k.oid is not null or t.typdefaultbin is not null)

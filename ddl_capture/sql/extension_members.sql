@@ -20,4 +20,4 @@ select x.extname::text as extension, n.nspname::text as schema, o.name
         where d.classid = 'pg_catalog.pg_class'::regclass and c.oid = d.objid
        ) as o (name, namespace) on true
   join pg_catalog.pg_namespace n on n.oid = o.namespace
- where n.nspname <> 'pg_catalog' and x.extname = any (%(extensions)s)
+ where n.nspname <> 'pg_catalog' and x.extname = any (%(extensions)s::text[])

@@ -7,4 +7,4 @@ select n.nspname::text     as schema,
                   and d.deptype = 'e') as is_member
   from pg_catalog.pg_proc p
   join pg_catalog.pg_namespace n on n.oid = p.pronamespace
- where p.proname = any (%(names)s)
+ where p.proname = any (%(names)s::text[])

@@ -6,8 +6,8 @@ rule (action) as (
     select w.ev_action::text
       from pg_catalog.pg_rewrite w
       join pg_catalog.pg_class c on c.oid = w.ev_class
-     where c.relnamespace = pg_catalog.pg_my_temp_schema() and c.relname = %(place)s
-       and w.rulename = %(rule)s
+     where c.relnamespace = pg_catalog.pg_my_temp_schema() and c.relname = %(place)s::text
+       and w.rulename = %(rule)s::text
 ),
 read_type (oid) as (
     select m[1]::oid

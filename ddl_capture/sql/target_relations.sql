@@ -10,4 +10,4 @@ select c.oid::bigint                           as oid,
   join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   left join pg_catalog.pg_class r on r.oid = pg_catalog.pg_partition_root(c.oid)
   left join pg_catalog.pg_namespace rn on rn.oid = r.relnamespace
- where n.nspname = any (%(schemas)s) and c.relkind in ('r', 'p')
+ where n.nspname = any (%(schemas)s::text[]) and c.relkind in ('r', 'p')

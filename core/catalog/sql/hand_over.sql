@@ -1,7 +1,7 @@
 -- The statements that give to a role whatever this session's role owns in some schemas, the schemas
 -- first: who owns them may own what is in them. What belongs to a table goes with it.
 with me (oid) as (select oid from pg_roles where rolname = current_user),
-     places (oid, name) as (select oid, nspname from pg_namespace where nspname = any (%(schemas)s))
+     places (oid, name) as (select oid, nspname from pg_namespace where nspname = any (%(schemas)s::text[]))
 select format('ALTER %%s OWNER TO %%I', object, %(role)s::text)
   from (select 1 as place, s.oid, format('SCHEMA %%I', n.name) as object
           from pg_namespace s, me, places n

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import check_target_schema, is_system_schema
@@ -12,9 +13,11 @@ from pgrepl.syntax.remap import ConfinedMap
 __all__ = ["CaptureMap", "make_map", "new_target_schema"]
 
 _CATALOG = "pg_catalog"
+#: The number of maps that are kept; a source has one for each search path of its commands.
+_KEPT = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CaptureMap(ConfinedMap):
     """The map that captured statements have, with the search path that they ran under."""
 
@@ -36,19 +39,24 @@ def make_map(
     extensions: Mapping[str, str],
     members: Iterable[tuple[str, str, str]],
 ) -> CaptureMap:
-    """Return the map of a source.
+    """Return the map of a source, the same one for the same names.
 
     ``extensions`` are the source's, each with its schema; ``members`` the target's: extension,
     schema there, name.
     """
-    return CaptureMap(
-        schemas,
-        {
-            (extensions[extension], name): home
-            for extension, home, name in members
-            if extension in extensions
-        },
-    )
+    homes = {
+        (extensions[extension], name): home
+        for extension, home, name in members
+        if extension in extensions
+    }
+    return _make_map(tuple(schemas.items()), tuple(homes.items()))
+
+
+@lru_cache(maxsize=_KEPT)
+def _make_map(
+    schemas: tuple[tuple[str, str], ...], homes: tuple[tuple[tuple[str, str], str], ...]
+) -> CaptureMap:
+    return CaptureMap(dict(schemas), dict(homes))
 
 
 def new_target_schema(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pgrepl.ddl_capture.definition import Column, Constraint, Index, TableDefinition, TableName
 from pgrepl.syntax.nodes import texts
@@ -45,6 +46,8 @@ _CONSTRAINT = "alter table x add {}"
 _BOUND = "create table x partition of y {}"
 _PARTITION_KEY = "create table x () partition by {}"
 _STATEMENT = "{}"
+#: The number of texts that are kept: each command on a table has all of that table's again.
+_KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ def canonical_constraint(constraint: Constraint, names: SchemaMap | None) -> str
     return _canonical(_CONSTRAINT, constraint.definition, names)
 
 
+@lru_cache(maxsize=_KEPT)
 def canonical_index(index: Index, names: SchemaMap | None) -> str:
     """Return an index's definition without its name and its storage options."""
     try:
@@ -197,6 +201,7 @@ def _clause(word: str, text: str | None, names: SchemaMap | None) -> str | None:
     return None if text is None else f"{word} {canonical_expression(text, names)}"
 
 
+@lru_cache(maxsize=_KEPT)
 def _canonical(form: str, text: str, names: SchemaMap | None) -> str:
     """Print a text the same way whichever side it comes from."""
     if "." not in text:

@@ -112,7 +112,10 @@ class Following:
         return self
 
     def _connect(self) -> Connection:
-        return connect(self.config.target.endpoint, "test")
+        connection = connect(self.config.target.endpoint, "test")
+        # As in the session that replay applies DDL in.
+        connection.prepare_threshold = None
+        return connection
 
     def run(self, *messages: str) -> None:
         """Run client messages on the source, each as it is, in one session; then follow."""
