@@ -25,7 +25,7 @@ from pgrepl.replayer import ReplaySettings
 from pgrepl.throwaway import Cluster
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.database import Database
-from tests.support.pipeline import Pipeline
+from tests.support.running.pipeline import Pipeline
 
 #: What is done to a table, one statement a transaction.
 STATEMENTS = (
