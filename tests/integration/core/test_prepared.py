@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.prepared import ask_catalog
 
 QUERY = "select %(number)s::int + 1, '%%', %(names)s::text[], %(number)s::int"
 
 
-def prepared(connection) -> int:
+def prepared(connection: Connection) -> int:
     ((count,),) = connection.execute("select count(*) from pg_prepared_statements").fetchall()
-    return count
+    return int(count)
 
 
-def ask(connection, number: int) -> list[tuple[object, ...]]:
+def ask(connection: Connection, number: int) -> list[tuple[object, ...]]:
     with connection.cursor() as cursor:
         ask_catalog(cursor, QUERY, {"number": number, "names": ["it's", 'a "b"', "c,d"]})
         return cursor.fetchall()
