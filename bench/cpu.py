@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Mapping
 from pathlib import Path
 
 from pgrepl.throwaway import Cluster
 
-__all__ = ["cpu_of", "cpu_seconds", "find_below", "own_cpu_seconds", "postmaster"]
+__all__ = ["all_below", "cpu_of", "cpu_seconds", "find_below", "own_cpu_seconds", "postmaster"]
 
 
 def cpu_seconds(cluster: Cluster) -> float:
@@ -30,12 +31,21 @@ def postmaster(cluster: Cluster) -> int:
 def cpu_of(pid: int) -> float:
     """Return the CPU seconds of a process and of its children, those that ended included."""
     stats = _stats()
+    ticks = sum(stats[own][1] for own in _below(pid, stats))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def all_below(pid: int) -> set[int]:
+    """Return a process and all that descend from it."""
+    return _below(pid, _stats())
+
+
+def _below(pid: int, stats: Mapping[int, tuple[int, int]]) -> set[int]:
     below = {pid}
     # A child's number may be smaller than its parent's.
     while more := {own for own, (parent, _) in stats.items() if parent in below} - below:
         below |= more
-    ticks = sum(stats[own][1] for own in below if own in stats)
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return below & stats.keys()
 
 
 def find_below(ancestor: int, program: str) -> int:

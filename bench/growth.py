@@ -71,8 +71,13 @@ def _measure(rig: Rig, name: str, size: int, changes: int) -> dict[str, Any]:
     end = rig.mark(name)
     found: dict[str, Any] = {"size": size, "changes": changes}
     for plugin in rig.plugins:
-        receive_s, _ = rig.receive(name, plugin)
+        received = rig.receive(name, plugin)
         timing = rig.alone(name, plugin, end)
-        found[plugin] = {"receive_s": round(receive_s, 2), "replay_s": round(timing.wall_s, 2)}
+        found[plugin] = {
+            "receive_s": round(received.seconds, 2),
+            "replay_s": round(timing.wall_s, 2),
+            "receiver_mib": received.peak_mib,
+            "worker_mib": rig.worker_mib(),
+        }
     print(f"  {name}: {found}", flush=True)
     return found

@@ -64,9 +64,9 @@ def _work_off(
     name = workload.name
     end = rig.load(name, workload, count)
     for plugin in rig.plugins:
-        taken_s, size = rig.receive(name, plugin)
-        found["receive_s"][plugin].append(round(taken_s, 2))
-        found["spool_bytes"][plugin] = round(size / count)
+        received = rig.receive(name, plugin)
+        found["receive_s"][plugin].append(round(received.seconds, 2))
+        found["spool_bytes"][plugin] = round(received.byte_count / count)
     runs: dict[str, Any] = {NATIVE: partial(rig.native, name)}
     runs |= {plugin: partial(rig.alone, name, plugin, end) for plugin in rig.plugins}
     return _in_turn(runs, number)

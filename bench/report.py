@@ -186,10 +186,18 @@ def _growth(growth: Mapping[str, Any], charts: dict[str, str]) -> list[str]:
                     f"{point[plugin]['receive_s']} + {point[plugin]['replay_s']}"
                     for plugin in plugins
                 ),
+                *(
+                    f"{point[plugin]['receiver_mib']}, {point[plugin]['worker_mib']}"
+                    for plugin in plugins
+                ),
             ]
             for point in points
         ]
-        header = [name, "changes", *(f"{plugin}: receive + replay, s" for plugin in plugins)]
+        header = [
+            *(name, "changes"),
+            *(f"{plugin}: receive + replay, s" for plugin in plugins),
+            *(f"{plugin}: MiB of receiver, of a worker so far" for plugin in plugins),
+        ]
         parts += [_table(header, rows), f"![Growth by {name}](benchmarks/{name}.png)\n"]
     return parts
 

@@ -15,20 +15,22 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Self
 
-from bench.cpu import cpu_of, cpu_seconds, find_below
+from bench.cpu import all_below, cpu_of, cpu_seconds, find_below
 from bench.workloads import Workload
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.run import copy_source
-from pgrepl.config.model import Config, Plugin, ReplayConfig
+from pgrepl.config.model import BacklogMode, Config, Plugin, ReplayConfig
 from pgrepl.receiver import Notifier, Receiver
 from pgrepl.replayer import Replayer
 from pgrepl.throwaway import Cluster, ServerBinaries
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.database import Database
+from tests.support.machine.memory import peak_mib
 from tests.support.running.copying import Recorder, make_config
 from tests.support.running.pipeline import NoDdl
 
@@ -46,12 +48,23 @@ class Timing:
     cpu_s: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Received:
+    seconds: float
+    #: What it has in the spool.
+    byte_count: int
+    #: The most memory that the receiver held.
+    peak_mib: int
+
+
 @dataclass
 class Rig:
     binaries: ServerBinaries
     folder: Path
     replay: ReplayConfig
     plugins: list[Plugin]
+    #: None: as it is by default.
+    backlog: BacklogMode | None = None
     clusters: dict[str, Cluster] = field(default_factory=dict)
     stack: ExitStack = field(default_factory=ExitStack)
     _receiver: int | None = None
@@ -94,6 +107,8 @@ class Rig:
     def config(self, name: str, plugin: Plugin) -> Config:
         config = make_config(self.target(name, plugin), self.source(name), plugin=plugin)
         own = replace(config.sources[name], slot=f"{name}_{plugin}")
+        if self.backlog is not None:
+            own = replace(own, backlog=self.backlog)
         return replace(config, sources={name: own}, replay=self.replay)
 
     def make(self, workload: Workload) -> Callable[[Database], None]:
@@ -142,7 +157,8 @@ class Rig:
             path.chmod(0o644)
             script = ["-f", str(path)]
         source = self.source(name)
-        self.pgbench(source, "-n", "-c", "4", "-j", "2", "-t", str(count // 4), *script)
+        how = ["-n", "-c", "4", "-j", "2", "-M", workload.protocol, "-t", str(count // 4)]
+        self.pgbench(source, *how, *script)
         return self.mark(name)
 
     def mark(self, name: str) -> str:
@@ -200,16 +216,26 @@ class Rig:
         """Let replay work off what is in the spool."""
         return self._replay(self.config(name, plugin), end, multiprocessing.Event())
 
-    def receive(self, name: str, plugin: Plugin) -> tuple[float, int]:
-        """Receive all there is; return the seconds, and the bytes it has in the spool."""
-        config = self.config(name, plugin)
-        began = time.monotonic()
-        Receiver(config, config.sources[name], notifier=Notifier({})).run(once=True, until=None)
-        taken_s = time.monotonic() - began
+    def receive(self, name: str, plugin: Plugin) -> Received:
+        """Receive all there is, in a process of its own."""
+        # Not a fork: the memory of this process is not the receiver's.
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_receive_all, args=(self.config(name, plugin), theirs))
+        process.start()
+        theirs.close()
+        taken_s, peak = ours.recv()
+        process.join()
         size = self.target(name, plugin).value(
             "select coalesce(sum(octet_length(payload)), 0) from replication.raw_messages"
         )
-        return taken_s, int(size)
+        return Received(taken_s, int(size), peak)
+
+    def worker_mib(self) -> int:
+        """Return the most memory that one of Spark's workers ever held."""
+        jvm = find_below(os.getpid(), "java")
+        workers = all_below(find_below(jvm, "python")) if jvm else ()
+        return max(map(peak_mib, workers), default=0)
 
     def _replay(self, config: Config, end: str, go: Event) -> Timing:
         replayer = Replayer(config, NoDdl())
@@ -261,6 +287,13 @@ def _receive_when(config: Config, go: Event) -> None:
     receiver = Receiver(config, source, notifier=Notifier({}))
     go.wait()
     receiver.run(once=False, until=None)
+
+
+def _receive_all(config: Config, into: Connection) -> None:
+    (source,) = config.sources.values()
+    began = time.monotonic()
+    Receiver(config, source, notifier=Notifier({})).run(once=True, until=None)
+    into.send((time.monotonic() - began, peak_mib(os.getpid())))
 
 
 def wait_for(is_there: Callable[[], object], limit_s: float = 900) -> None:

@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python bench/run.py [--only tpcb,insert,hot,wide,many,latency,backlog,…]
         [--resume] [--minutes 14] [--plugins wal2json,pgoutput] [--rounds 3]
-        [--transactions 100000] [--no-alone] [--out docs]
+        [--transactions 100000] [--no-alone] [--backlog stream] [--out docs]
 
 What is not measured stays in the JSON as an earlier run left it, and each result is written as soon
 as it is there: a run that is broken off, or has no time left, is finished by one with ``--resume``.
@@ -82,6 +82,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--transactions", type=int, help="instead of 100,000 or 50,000")
     parser.add_argument("--no-alone", action="store_true", help="do not measure replay alone")
     parser.add_argument("--seconds", type=float, default=20, help="of each measure of latency")
+    parser.add_argument("--backlog", choices=("stream", "pull"), help="how a backlog is read")
     parser.add_argument("--shards", type=int, default=4)
     parser.add_argument("--most", type=float, default=1.0, help="of the biggest sizes of growth")
     parser.add_argument("--bindir", type=Path)
@@ -114,7 +115,9 @@ def _run(name: str, arguments: argparse.Namespace, results: dict[str, Any]) -> N
 
     with (
         tempfile.TemporaryDirectory() as folder,
-        Rig(find_binaries(arguments.bindir), Path(folder), replay, plugins) as rig,
+        Rig(
+            find_binaries(arguments.bindir), Path(folder), replay, plugins, arguments.backlog
+        ) as rig,
     ):
         # The server's user reads pgbench's scripts there.
         Path(folder).chmod(0o755)
@@ -134,7 +137,7 @@ def _run(name: str, arguments: argparse.Namespace, results: dict[str, Any]) -> N
 def _conditions(arguments: argparse.Namespace) -> str:
     return (
         f"{datetime.now(UTC):%Y-%m-%d %H:%M}, load {os.getloadavg()[0]:.1f} before,"
-        f" {arguments.shards} shards"
+        f" {arguments.shards} shards" + (f", {arguments.backlog}" if arguments.backlog else "")
     )
 
 

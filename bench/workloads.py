@@ -15,6 +15,8 @@ class Workload:
     #: pgbench's script; None: its own TPC-B.
     script: str | None
     transactions: int
+    #: pgbench's; a variable in the name of a table needs the simple one.
+    protocol: str = "prepared"
 
 
 _COLUMNS = [f"c{n}" for n in range(40)]
@@ -62,6 +64,7 @@ WORKLOADS = {
             "begin;\nupdate t_:a set n = n + 1 where id = :c;\n"
             "update t_:b set n = n + 1 where id = :c;\nend;\n",
             50_000,
+            protocol="simple",
         ),
     )
 }

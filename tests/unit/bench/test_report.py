@@ -35,7 +35,16 @@ RESULTS: dict[str, Any] = {
     ],
     "growth": {
         "backlog": [
-            {"size": size, "changes": size, "pgoutput": {"receive_s": 0.5, "replay_s": size / 1e5}}
+            {
+                "size": size,
+                "changes": size,
+                "pgoutput": {
+                    "receive_s": 0.5,
+                    "replay_s": size / 1e5,
+                    "receiver_mib": 60,
+                    "worker_mib": 150,
+                },
+            }
             for size in (10_000, 100_000)
         ]
     },
@@ -50,7 +59,7 @@ def test_page_has_medians_of_ratios_losses_and_charts(tmp_path):
     assert "We lose at: TPC-B (pgoutput alone: 0.5)." in page
     assert "| TPC-B | pgoutput, together | 2.00 | 2.0 | source 1.0, target 1.0 | 371 |" in page
     assert "| 50 | native | 0.010 | 0.020 | 0.10 | source 0.10 |" in page
-    assert "| 100,000 | 100,000 | 0.5 + 1.0 |" in page
+    assert "| 100,000 | 100,000 | 0.5 + 1.0 | 60, 150 |" in page
     assert "![Ratios](benchmarks/ratios.png)" in page
     assert charts.keys() == {"ratios.png", "backlog.png"}
     assert all(ET.fromstring(chart).tag.endswith("svg") for chart in charts.values())
