@@ -55,9 +55,10 @@ class ReceiverSettings:
     pull_window_bytes: int = 128 * _MIB
     #: ... and, after the first one, when it probably has that many bytes of messages ...
     pull_bytes: int = 64 * _MIB
-    #: ... or took the source so long to decode, and in any case with this many messages.
+    #: ... or took the source so long to decode, and in any case with this many messages. The first
+    #: one is small, so that all others have something to do soon.
     pull_decode_s: float = 3.0
-    pull_first_rows: int = 200_000
+    pull_first_rows: int = 50_000
     pull_max_rows: int = 500_000
     #: Nothing is pulled while each call had to decode so much again.
     pull_again_bytes: int = 1024 * _MIB

@@ -256,7 +256,7 @@ class SourceConfig:
         ),
     )
     backlog: BacklogMode = field(
-        default="stream",
+        default="pull",
         metadata=keys.choice(
             'how to receive what has piled up on the source: `"pull"` it by SQL in big chunks, or'
             ' `"stream"` it like all else; see [receive](receive.md#backlogs)',

@@ -18,6 +18,8 @@ __all__ = ["Backlog", "Chunk", "Standing"]
 
 #: The most rows of a chunk, as a multiple of those of the one before it.
 _GROWTH = 4
+#: A chunk has hardly any messages when its WAL is so many times as big.
+_LITTLE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Chunk:
 
     upto: Lsn
     max_rows: int
+    #: WAL in it that was not read before.
+    new_bytes: int = 0
 
 
 class Backlog:
@@ -80,20 +84,26 @@ class Backlog:
         """Return what to read next."""
         # The more is decoded again, the more has to be new.
         window = max(self._settings.pull_window_bytes, standing.again_bytes // 2)
-        return Chunk(Lsn(min(standing.received + window, standing.end)), self._max_rows)
+        upto = Lsn(min(standing.received + window, standing.end))
+        return Chunk(upto, self._max_rows, max(upto - standing.received, 0))
 
     def learn(self, chunk: Chunk, *, rows: int, byte_count: int, decode_s: float) -> None:
         """Note what a chunk took: bytes that the source kept, and seconds to decode it."""
-        if rows < chunk.max_rows:
-            return
         settings = self._settings
+        if rows < chunk.max_rows:
+            is_much = chunk.new_bytes >= settings.pull_from_bytes
+            if is_much and byte_count * _LITTLE < chunk.new_bytes:
+                # It is a big transaction's that goes on, which each call would decode again and its
+                # last one keep as a whole; or nobody's, which is as cheap to stream.
+                self._stream_until = Lsn(chunk.upto + settings.pull_window_bytes)
+            return
         factor = min(
             settings.pull_bytes / max(byte_count, 1),
             settings.pull_decode_s / max(decode_s, 0.001),
             _GROWTH,
         )
         wanted = int(chunk.max_rows * factor)
-        self._max_rows = min(max(wanted, settings.pull_first_rows // 10), settings.pull_max_rows)
+        self._max_rows = min(max(wanted, settings.pull_first_rows // 2), settings.pull_max_rows)
 
     def give_up(self, chunk: Chunk) -> None:
         """Note that a chunk was too much for one call: it is streamed."""

@@ -10,38 +10,22 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
-from itertools import repeat
-from select import POLLIN, poll
 
-import psycopg
-from psycopg import errors, pq
+from psycopg import errors
 
-from pgrepl.errors import SourceUnavailable, TargetUnavailable
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn, as_lsn
-from pgrepl.native import Connected, Native, native
-from pgrepl.native.libpq import connected
-from pgrepl.receiver.postgres.assembler import FRAME_BYTES, Assembler
+from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.backlog import Chunk, Standing
-from pgrepl.receiver.postgres.position_report import PositionReport
-from pgrepl.receiver.postgres.protocol import (
-    COPY_HEADER_BYTES,
-    COPY_ROW_FRAMING,
-    COPY_TRAILER_BYTES,
-)
+from pgrepl.receiver.postgres.chunk_reader import ChunkReader
+from pgrepl.receiver.postgres.pull_waits import PullWaits
 from pgrepl.receiver.postgres.slot_access import SlotAccess
-from pgrepl.receiver.postgres.stream_loop import SOURCE_TIMEOUT_S
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
 
 __all__ = ["PullLoop"]
 
 logger = logging.getLogger(__name__)
-
-#: So much is read between two looks at the clock, counting for each row what it costs to keep.
-_READ_BYTES = 1024 * 1024
-
-_ASYNCHRONOUSLY = repeat(1)
 
 #: How long a statement may take to end when it is cancelled, before the connection is given up.
 _CANCEL_S = 10.0
@@ -69,17 +53,17 @@ class PullLoop:
         self._writer = writer
         self._settings = surroundings.settings
         self._wakeup = surroundings.wakeup
-        self._notifier = surroundings.notifier
-        self._silence_s = (timeout_s or SOURCE_TIMEOUT_S) + surroundings.settings.silence_s
-        self._report = PositionReport(assembler, writer, surroundings.settings.report_s)
-        #: Of the chunk in hand.
-        self._taken_bytes = 0
+        self._waits = PullWaits(
+            stream=self._stream,
+            assembler=assembler,
+            writer=writer,
+            surroundings=surroundings,
+            timeout_s=timeout_s,
+        )
+        self._reader = ChunkReader(self._stream, assembler, self._waits)
         #: Up to where the slot was moved, and when.
         self._advanced = as_lsn(writer.flushed)
         self._advanced_at = time.monotonic()
-        self._poll = poll()
-        self._poll.register(self._stream.pgconn.socket, POLLIN)
-        self._poll.register(self._wakeup.descriptor, POLLIN)
 
     @property
     def _is_over(self) -> bool:
@@ -99,7 +83,7 @@ class PullLoop:
                 # Whoever waits for more before they begin need not wait any longer.
                 self._writer.has_more_to_read = left is not None
                 self._assembler.flush()
-                self._hand_over()
+                self._waits.hand_over()
                 self._advance_if_due()
             if self._settle():
                 self._end(has_copy=left is None)
@@ -131,7 +115,7 @@ class PullLoop:
         began = time.monotonic()
         self._stream.read_copy(chunk)
         try:
-            first = self._await_first(began + self._settings.pull_patience_s)
+            first = self._reader.await_first(began + self._settings.pull_patience_s)
         except errors.ConfigurationLimitExceeded:
             # Too many temporary files.
             self._give_up(chunk)
@@ -143,7 +127,7 @@ class PullLoop:
             return False
         decode_s = time.monotonic() - began
         reach("receiver.after_chunk")
-        rows, byte_count = self._read(first)
+        rows, byte_count = self._reader.read(first)
         if self._wakeup.is_stopping:
             return False
         logger.debug(
@@ -159,157 +143,17 @@ class PullLoop:
         self._assembler.end_chunk(chunk.upto if rows < chunk.max_rows else None)
         return True
 
-    def _await_first(self, deadline: float) -> memoryview | None:
-        """Return the first data of a COPY; None when it takes too long, or when it is time to stop.
-
-        The source sends nothing but notices before it has decoded the whole chunk.
-        """
-        pgconn = self._stream.pgconn
-        is_copying = False
-        while True:
-            if not is_copying and not pgconn.is_busy():
-                result = pgconn.get_result()
-                if result is None or result.status != pq.ExecStatus.COPY_OUT:
-                    raise _error(result)
-                is_copying = True
-            if is_copying:
-                frame: memoryview
-                size, frame = pgconn.get_copy_data(1)
-                if size > 0:
-                    self._take_notices()
-                    return frame
-                if size < 0:
-                    raise _error(pgconn.get_result())
-            self._take_notices()
-            left_s = deadline - time.monotonic()
-            if self._wakeup.is_stopping or left_s <= 0:
-                return None
-            self._wait(left_s)
-
-    def _read(self, first: memoryview) -> tuple[int, int]:
-        """Take the rows of a COPY, and return how many they were, and their size."""
-        self._taken_bytes = len(first)
-        rows = self._take([first[COPY_HEADER_BYTES:]])
-        del first
-        connection = connected(self._stream.pgconn, self._stream.notices)
-        has_ended = False
-        if native is not None and connection is not None:
-            routed, has_ended = self._route_rows(native, connection)
-            rows += routed
-        if not has_ended:
-            rows += self._read_rows()
-        if not self._wakeup.is_stopping:
-            self._end_statement()
-        return rows, self._taken_bytes
-
-    def _route_rows(self, core: Native, connection: Connected) -> tuple[int, bool]:
-        """Read as ``_read_rows`` does, most of it in the compiled core.
-
-        Returns how many rows that were, and whether the COPY ended with them.
-        """
-        rows = 0
-        is_drained = False
-        while self._assembler.can_route and not self._wakeup.is_stopping:
-            routed = self._assembler.route(core, connection, _READ_BYTES, COPY_ROW_FRAMING)
-            rows += routed.message_count
-            self._report.count += routed.message_count
-            self._taken_bytes += routed.byte_count - routed.message_count * FRAME_BYTES
-            if routed.frame is not None:
-                self._take_notices()
-                rows += self._take([memoryview(routed.frame)])
-                self._taken_bytes += len(routed.frame)
-            elif routed.status < 0:
-                return rows, True
-            elif routed.status == 0 and not is_drained:
-                # More may be on its way: look once without waiting.
-                self._stream.pgconn.consume_input()
-                is_drained = True
-                continue
-            elif routed.status == 0:
-                self._await_source()
-            is_drained = False
-            self._tick()
-        return rows, self._wakeup.is_stopping
-
-    def _read_rows(self) -> int:
-        pgconn = self._stream.pgconn
-        frames: list[memoryview] = []
-        rows = 0
-        left_bytes = _READ_BYTES
-        is_drained = False
-        for size, frame in map(pgconn.get_copy_data, _ASYNCHRONOUSLY):
-            if size > 0:
-                is_drained = False
-                frames.append(frame)
-                self._taken_bytes += size
-                left_bytes -= size + FRAME_BYTES
-                if left_bytes > 0:
-                    continue
-            elif size == 0 and not is_drained:
-                # More may be on its way: look once without waiting.
-                pgconn.consume_input()
-                is_drained = True
-                continue
-            left_bytes = _READ_BYTES
-            rows += self._take(frames)
-            if size < 0 or self._wakeup.is_stopping:
-                break
-            self._tick()
-            if size == 0:
-                self._await_source()
-        del frame
-        return rows
-
-    def _take(self, frames: list[memoryview]) -> int:
-        """Take rows out of a list, and return how many they were."""
-        if frames and len(frames[-1]) == COPY_TRAILER_BYTES:
-            frames.pop()
-        count = len(frames)
-        self._report.count += count
-        is_any_ready = self._assembler.take(frames, COPY_ROW_FRAMING)
-        # One may be very big: it is not to be kept while the target is waited for.
-        frames.clear()
-        if is_any_ready:
-            self._hand_over()
-        return count
-
-    def _take_notices(self) -> None:
-        """Heed what the plugin said: before all rows, so a table may be marked a little early."""
-        notices = self._stream.notices
-        for severity, text in notices:
-            self._assembler.take_notice(severity, text)
-        notices.clear()
-
-    def _hand_over(self) -> None:
-        """Give the writer what is ready, and wait while it has too much."""
-        ready, writer = self._assembler.ready, self._writer
-        while ready:
-            writer.put(ready.popleft())
-            seen_bytes, since = writer.pending_bytes, time.monotonic()
-            while writer.pending_bytes > self._settings.in_flight_bytes:
-                if self._wakeup.is_stopping:
-                    return
-                self._await_writer()
-                if writer.pending_bytes != seen_bytes:
-                    seen_bytes, since = writer.pending_bytes, time.monotonic()
-                elif time.monotonic() - since > self._settings.pull_stall_s:
-                    # Held any longer, the snapshot of our statement would keep vacuum from working.
-                    raise TargetUnavailable(
-                        "the target has written nothing for"
-                        f" {self._settings.pull_stall_s:.0f} s while the source waited"
-                    )
-
     def _settle(self) -> bool:
         """Write all that was received, and wait until it is durable; false: it is time to stop."""
         assembler, writer = self._assembler, self._writer
         assembler.flush()
-        self._hand_over()
+        self._waits.hand_over()
         while not self._wakeup.is_stopping:
             if writer.is_idle:
                 if assembler.received <= writer.flushed:
                     return True
                 writer.put(assembler.position_batch())
-            self._await_writer()
+            self._waits.await_writer()
         return False
 
     def _advance_if_due(self) -> None:
@@ -323,74 +167,19 @@ class PullLoop:
         if flushed > self._advanced:
             reach("receiver.before_advance")
             self._stream.advance(flushed)
-            self._end_statement()
+            self._reader.end_statement()
             reach("receiver.after_advance")
         self._advanced, self._advanced_at = flushed, time.monotonic()
-
-    def _end_statement(self) -> None:
-        """Wait for the end of the statement in hand, and raise what it failed with."""
-        pgconn = self._stream.pgconn
-        error: psycopg.Error | None = None
-        while not self._wakeup.is_stopping:
-            if pgconn.is_busy():
-                self._await_source()
-                continue
-            result = pgconn.get_result()
-            if result is None:
-                break
-            if result.status == pq.ExecStatus.FATAL_ERROR:
-                error = errors.error_from_result(result)
-            elif result.status == pq.ExecStatus.COPY_OUT:
-                # Rows of a statement that is given up.
-                while not self._wakeup.is_stopping and (size := pgconn.get_copy_data(1)[0]) >= 0:
-                    if size == 0:
-                        self._await_source()
-        if error is not None:
-            raise error
 
     def _give_up(self, chunk: Chunk) -> None:
         """Leave a chunk to streaming: there is a transaction in it that is too big to be kept."""
         with suppress(errors.QueryCanceled):
-            self._end_statement()
+            self._reader.end_statement()
         if self._wakeup.is_stopping:
             return
         self._stream.reopen()
         self._backlog.give_up(chunk)
         logger.info("a chunk is too big to be pulled", extra={"until": chunk.upto})
-
-    def _await_source(self) -> None:
-        """Wait for more of what the source is sending."""
-        since = time.monotonic()
-        while not self._wait(self._settings.status_s) and not self._wakeup.is_stopping:
-            if time.monotonic() - since > self._silence_s:
-                raise SourceUnavailable(f"the source has been silent for {self._silence_s:.0f} s")
-
-    def _wait(self, timeout_s: float) -> bool:
-        """Wait for the source or the writer; whether the source had something."""
-        is_heard = False
-        timeout_s = min(timeout_s, self._settings.status_s)
-        for descriptor, _ in self._poll.poll(timeout_s * 1000):
-            if descriptor == self._wakeup.descriptor:
-                self._wakeup.clear()
-            else:
-                self._stream.read_input()
-                is_heard = True
-        self._tick()
-        return is_heard
-
-    def _await_writer(self) -> None:
-        """Wait until the writer did something."""
-        poller = poll()
-        poller.register(self._wakeup.descriptor, POLLIN)
-        poller.poll(self._settings.status_s * 1000)
-        self._wakeup.clear()
-        self._tick()
-
-    def _tick(self) -> None:
-        """Do what the clock asks for."""
-        self._writer.raise_error()
-        self._notifier.alive()
-        self._report.make_if_due(time.monotonic())
 
     def _hurry(self) -> None:
         """Write what is whole, and leave the rest to the next receiver: also to move the slot."""
@@ -401,11 +190,4 @@ class PullLoop:
         while self._assembler.ready:
             self._writer.put(self._assembler.ready.popleft())
         while not self._writer.is_idle and time.monotonic() < deadline:
-            self._await_writer()
-
-
-def _error(result: pq.abc.PGresult | None) -> psycopg.Error:
-    """Return why a COPY failed."""
-    if result is None:
-        return psycopg.OperationalError("the server ended the statement without a result")
-    return errors.error_from_result(result)
+            self._waits.await_writer()

@@ -57,9 +57,9 @@ def test_source_behind_what_was_received_is_no_backlog():
 
 def test_chunk_ends_after_some_wal_or_at_the_end():
     backlog = Backlog(SETTINGS)
-    assert backlog.plan(FAR) == Chunk(Lsn(2128 * MIB), 100)
+    assert backlog.plan(FAR) == Chunk(Lsn(2128 * MIB), 100, 128 * MIB)
     near = replace(FAR, end=Lsn(2001 * MIB))
-    assert backlog.plan(near) == Chunk(Lsn(2001 * MIB), 100)
+    assert backlog.plan(near) == Chunk(Lsn(2001 * MIB), 100, MIB)
 
 
 def test_chunk_has_the_more_new_in_it_the_more_is_decoded_again():
@@ -73,8 +73,8 @@ def test_chunk_has_the_more_new_in_it_the_more_is_decoded_again():
         (500, 0.1, 200),
         (1, 0.001, 400),
         (500, 2.0, 50),
-        (4000, 0.1, 25),
-        (10**6, 100.0, 10),
+        (1500, 0.1, 66),
+        (10**6, 100.0, 50),
     ],
 )
 def test_next_chunk_is_as_big_as_the_last_one_suggests(byte_count, decode_s, expected):
@@ -90,7 +90,7 @@ def test_chunks_grow_to_a_limit_and_one_that_ended_early_says_nothing():
         chunk = backlog.plan(FAR)
         backlog.learn(chunk, rows=chunk.max_rows, byte_count=1, decode_s=0.001)
     assert backlog.plan(FAR).max_rows == 500
-    backlog.learn(backlog.plan(FAR), rows=3, byte_count=10**6, decode_s=100)
+    backlog.learn(backlog.plan(FAR), rows=3, byte_count=128 * MIB, decode_s=100)
     assert backlog.plan(FAR).max_rows == 500
 
 
@@ -103,3 +103,18 @@ def test_chunk_that_was_too_much_is_streamed_to_its_end():
         replace(FAR, received=Lsn(chunk.upto - 1)), is_pulling=False
     )
     assert backlog.is_worth_pulling(replace(FAR, received=chunk.upto), is_pulling=False)
+
+
+@pytest.mark.parametrize(
+    ("behind", "byte_count", "is_pulled"),
+    [(128 * MIB, 8 * MIB - 1, False), (128 * MIB, 8 * MIB, True), (15 * MIB, 0, True)],
+)
+def test_wal_with_hardly_any_messages_is_streamed(behind, byte_count, is_pulled):
+    """A transaction that is bigger than a chunk is not decoded again and again until it ends."""
+    backlog = Backlog(SETTINGS)
+    chunk = backlog.plan(replace(FAR, end=Lsn(FAR.received + behind)))
+    backlog.learn(chunk, rows=3, byte_count=byte_count, decode_s=1)
+    after = replace(FAR, received=chunk.upto)
+    assert backlog.is_worth_pulling(after, is_pulling=True) is is_pulled
+    beyond = replace(FAR, received=Lsn(chunk.upto + 128 * MIB))
+    assert backlog.is_worth_pulling(beyond, is_pulling=False)
