@@ -12,14 +12,16 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, cast
 
-__all__ = ["PLACE_BYTES", "Connected", "Native", "Routed", "describe", "native"]
+__all__ = ["PLACE_BYTES", "Connected", "Entry", "Native", "Routed", "describe", "native"]
 
 #: The number of bytes in which ``Native.group_changes`` describes one change.
 PLACE_BYTES = 8
 
 #: Of what ``Native`` has; a module that was compiled for another version is not used.
-_VERSION = 2
+_VERSION = 3
 
+#: A column in a line: what stands before its value, the value's kind, whether it is of use.
+Entry = tuple[bytes, str, bool]
 
 #: A connection, PQgetCopyData and PQfreemem, by their addresses, and where notices gather.
 Connected = tuple[int, int, int, list[tuple[str, str]]]
@@ -46,6 +48,9 @@ class Native(Protocol):
     def group_changes(self, payload: bytes, change_count: int, /) -> list[tuple[bytes, bytes]]:
         """Sort the messages of a payload by table: ``group.c``."""
 
+    def join_rows(self, changes: list[Any], end: int, head: bytes, /) -> bytes:
+        """Join the values of changes to rows of COPY: ``rows.c``."""
+
     def read_changes(  # noqa: PLR0917  a module of C has no keywords
         self,
         payload: bytes,
@@ -57,6 +62,17 @@ class Native(Protocol):
         /,
     ) -> tuple[list[Any], bool]:
         """Read the changes of a table: ``tuples.c``."""
+
+    def read_lines(
+        self,
+        text: bytes,
+        table: bytes,
+        new: Sequence[Entry],
+        old: Sequence[Entry],
+        key: Sequence[tuple[int, int]],
+        /,
+    ) -> tuple[int, list[Any], bool]:
+        """Read the lines of a table: ``lines.c``."""
 
     def route(
         self,

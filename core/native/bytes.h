@@ -82,7 +82,9 @@ typedef struct Place
 
 /* What the module consists of; see the files of these names. */
 extern PyObject *group_changes(PyObject *module, PyObject *args);
+extern PyObject *join_rows(PyObject *module, PyObject *args);
 extern PyObject *read_changes(PyObject *module, PyObject *args);
+extern PyObject *read_lines(PyObject *module, PyObject *args);
 extern PyObject *route(PyObject *module, PyObject *args);
 
 #endif							/* PGREPL_BYTES_H */

@@ -5,15 +5,19 @@
 #include "bytes.h"
 
 /* Must be that of __init__.py: a module of another version is not used. */
-#define NATIVE_VERSION 2
+#define NATIVE_VERSION 3
 
 uint64_t	hash_seed;
 
 static PyMethodDef methods[] = {
 	{"group_changes", group_changes, METH_VARARGS,
 	"group_changes(payload, change_count) -> [(relation, places), ...]"},
+	{"join_rows", join_rows, METH_VARARGS,
+	"join_rows(changes, end, head) -> rows"},
 	{"read_changes", read_changes, METH_VARARGS,
 	"read_changes(payload, places, size, new_places, old_places, key_size) -> (changes, is_mixed)"},
+	{"read_lines", read_lines, METH_VARARGS,
+	"read_lines(text, table, new, old, key) -> (count, changes, has_escapes)"},
 	{"route", route, METH_VARARGS,
 	"route(flow, frames, wanted_bytes, frame_bytes) -> (status, frame, count, bytes)"},
 	{NULL, NULL, 0, NULL}

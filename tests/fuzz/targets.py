@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 from pgrepl.config.file import load_config
 from pgrepl.config.naming import TableSelection
@@ -19,7 +20,7 @@ from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.decoding.pgoutput import PgoutputPayload, PgoutputStream, by_table
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.decoding.stream import StreamDecoder
-from pgrepl.decoding.wal2json import Wal2JsonPayload, Wal2JsonStream
+from pgrepl.decoding.wal2json import Wal2JsonPayload, Wal2JsonStream, table_changes
 from pgrepl.errors import PgreplError, SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.native import native
@@ -87,24 +88,28 @@ def _read(decoder: PayloadDecoder, data: bytes) -> object:
     return {name: changes.count for name, changes in grouped.changes.items()}
 
 
-def _pgoutput_payload(data: bytes) -> None:
+def _read_by_both(module: ModuleType, decoder: PayloadDecoder, data: bytes) -> bool:
+    """Read a row of the spool as what is compiled does and as Python does; whether they could."""
     found = []
     for core in (native, None):
-        setattr(by_table, "native", core)  # noqa: B010  mypy: it does not export it
+        setattr(module, "native", core)  # noqa: B010  mypy: no attribute of any module
         try:
-            found.append(_read(PgoutputPayload("UTF8"), data))
+            found.append(_read(decoder, data))
         except PgreplError:
             found.append(None)
         finally:
-            setattr(by_table, "native", native)  # noqa: B010
+            setattr(module, "native", native)  # noqa: B010
     assert found[0] == found[1], "what is compiled reads what Python does not, or not as it does"
-    if found[0] is not None:
+    return found[0] is not None
+
+
+def _pgoutput_payload(data: bytes) -> None:
+    if _read_by_both(by_table, PgoutputPayload("UTF8"), data):
         _as_people_see_it(PgoutputPayload("UTF8"), data[1:])
 
 
 def _wal2json_payload(data: bytes) -> None:
-    with suppress(PgreplError):
-        _read(Wal2JsonPayload("UTF8"), data)
+    _read_by_both(table_changes, Wal2JsonPayload("UTF8"), data)
     _as_people_see_it(Wal2JsonPayload("UTF8"), data[1:])
 
 

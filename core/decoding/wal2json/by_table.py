@@ -14,13 +14,13 @@ from pgrepl.decoding.wal2json.grammar import (
     read_begin,
     table_key,
 )
-from pgrepl.decoding.wal2json.table_changes import LineChanges
+from pgrepl.decoding.wal2json.table_changes import LineChanges, readable
 from pgrepl.store.tables.copy_start import CopyStart
 
 __all__ = ["LinesByTable", "contained_in", "extract"]
 
 #: A payload of so few tables is read by a pattern for each, without looking at its lines.
-_FEW_TABLES = 3
+_FEW_TABLES = 6
 
 
 @dataclass(slots=True)
@@ -51,19 +51,19 @@ class LinesByTable:
             when it is not what the receiver wrote.
 
         """
-        text = mark_nulls(payload)
+        text = readable(payload)
         known = self._in_bucket.get(bucket) or self._first_in(text, bucket)
         if known and len(known) <= _FEW_TABLES:
             found = [table.find(text) for table in known]
-            if sum(map(len, found)) == change_count:
-                for table, changes in zip(known, found, strict=True):
-                    table.add_found(changes)
+            if sum(own.count for own in found) == change_count:
+                for table, own in zip(known, found, strict=True):
+                    table.add_found(own)
                 return
-        self._take_lines(text.split(b"\n"), change_count, bucket)
+        self._take_lines(mark_nulls(text).split(b"\n"), change_count, bucket)
 
     def _first_in(self, text: bytes, bucket: int) -> Sequence[LineChanges]:
         """Learn from its first change of which table a payload may be."""
-        line = text.split(b"\n", 2)[:2][-1]
+        line = mark_nulls(text.split(b"\n", 2)[:2][-1])
         if line.startswith(BEGIN_PREFIX):
             return ()
         name = names_of(line, self.codec)

@@ -26,12 +26,14 @@ from pgrepl.decoding.wal2json.grammar import (
     UNICODE_ESCAPE,
     action_of,
     copy_value,
+    mark_nulls,
     read_entries,
     unmark_nulls,
 )
 from pgrepl.decoding.wal2json.layout import LineLayout
+from pgrepl.native import native
 
-__all__ = ["LineChanges"]
+__all__ = ["LineChanges", "readable"]
 
 _BYTEA_PREFIX = rb"\\x"
 #: A backslash that is not one of a marked null.
@@ -46,6 +48,14 @@ _layouts: MutableMapping[Shape, dict[_Names, LineLayout]] = WeakKeyDictionary()
 _Signature = tuple[bytes, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Changes in a text, and of how many lines they are: some may be replaced by later ones."""
+
+    count: int
+    changes: list[Change]
+
+
 @dataclass(slots=True)
 class LineChanges(TableChanges):
     """Reads the lines of a table; a layout is compiled when the first line of it comes."""
@@ -57,19 +67,27 @@ class LineChanges(TableChanges):
     _identity: _Columns = ()
     _has_text_numbers: bool = False
 
-    def find(self, text: bytes) -> list[Change]:
-        """Return the changes of this table that its latest layout finds in a payload."""
-        return [] if self._latest is None else _read_all(self._latest, text)
+    def find(self, text: bytes) -> Found:
+        """Return the changes of this table that its latest layout finds in a ``readable`` text."""
+        layout = self._latest
+        if layout is None:
+            return Found(0, [])
+        if native is None:
+            changes = _read_all(layout, text)
+            return Found(len(changes), changes)
+        count, changes, has_escapes = layout.read_latest(native, text)
+        has_controls = has_escapes and UNICODE_ESCAPE in text
+        return Found(count, _as_copied(layout, changes, has_controls=has_controls))
 
     def learn(self, line: bytes) -> None:
         """Expect lines like this one."""
         with suppress(ColumnMissing):
             self._latest = self._layout_of(line)
 
-    def add_found(self, changes: list[Change]) -> None:
+    def add_found(self, found: Found) -> None:
         """Add changes that ``find`` has found."""
-        if self._latest is not None and changes:
-            self._add(self._latest, changes)
+        if self._latest is not None and found.changes:
+            self._add(self._latest, found.changes, found.count)
 
     def take_lines(self, lines: Sequence[bytes]) -> None:
         """Read lines of this table, nulls marked.
@@ -84,9 +102,9 @@ class LineChanges(TableChanges):
             self.problem = ColumnMissing("the target has no such table")
             self.count += len(lines)
             return
-        changes = self.find(b"\n".join(lines))
-        if len(changes) == len(lines):
-            self.add_found(changes)
+        found = self.find(b"\n".join(lines))
+        if found.count == len(lines):
+            self.add_found(found)
             return
         try:
             self._take_mixed(lines)
@@ -107,11 +125,11 @@ class LineChanges(TableChanges):
             layout, change = next(read[signature])
             if layout is not run_layout:
                 if run_layout is not None:
-                    self._add(run_layout, run)
+                    self._add(run_layout, run, len(run))
                 run_layout, run = layout, []
             run.append(change)
         if run_layout is not None:
-            self._add(run_layout, run)
+            self._add(run_layout, run, len(run))
 
     def _read_group(
         self, signature: _Signature, lines: Sequence[bytes]
@@ -174,10 +192,15 @@ class LineChanges(TableChanges):
         has_texts = any(value.startswith(b'"') for value in integers)
         return tuple(names), has_texts or (self._has_text_numbers and not integers)
 
-    def _add(self, layout: LineLayout, changes: list[Change]) -> None:
+    def _add(self, layout: LineLayout, changes: list[Change], count: int) -> None:
         self._latest = layout
-        self.count += len(changes)
+        self.count += count
         self.add_changes(layout, changes)
+
+
+def readable(payload: bytes) -> bytes:
+    """Return lines with their nulls marked, unless what is compiled reads them as they are."""
+    return payload if native is not None else mark_nulls(payload)
 
 
 def _is_whole(line: bytes) -> bool:
@@ -194,9 +217,14 @@ def _read_all(layout: LineLayout, text: bytes) -> list[Change]:
     """Return the changes of a layout, their values as COPY takes them; nearly always they are."""
     has_escapes = _ESCAPE.search(text) is not None
     changes = layout.find_all(text, has_escapes=has_escapes)
+    return _as_copied(layout, changes, has_controls=has_escapes and UNICODE_ESCAPE in text)
+
+
+def _as_copied(layout: LineLayout, changes: list[Change], *, has_controls: bool) -> list[Change]:
+    """Return changes whose values COPY takes, where they were found as JSON has them."""
     if layout.hex_places:
         changes = [_with_hex(change, layout.hex_places) for change in changes]
-    if has_escapes and UNICODE_ESCAPE in text:
+    if has_controls:
         changes = [tuple(map(copy_value, change)) for change in changes]
     return changes
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from psycopg.sql import SQL, Composable, Identifier, Literal
 
-from pgrepl.decoding.changes import NULL, Key, Layout, Run
+from pgrepl.decoding.changes import NULL, Change, Key, Layout, Run
 from pgrepl.decoding.shape import Shape
+from pgrepl.native import native
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, RowState
 from pgrepl.replayer.shard.merging.packing import PACK, pack_rows, packed_columns, read_types
@@ -23,6 +24,7 @@ __all__ = [
     "StagingTable",
     "copy_inserts",
     "copy_rows",
+    "join_rows",
     "last_state",
     "staging_cast",
     "write_staging",
@@ -60,9 +62,15 @@ class StagingTable:
 def copy_inserts(connection: Connection, shape: Shape, runs: Sequence[Run], encoding: str) -> None:
     """Write new rows straight into the table."""
     for run in runs:
-        end = len(run.layout.columns) + 1
-        rows = [b"\t".join(change[1:end]) for change in run.changes]
+        rows = join_rows(run.changes, len(run.layout.columns) + 1)
         copy_rows(connection, shape.identifier, run.layout.columns, rows, encoding)
+
+
+def join_rows(changes: list[Change], end: int, head: bytes = b"") -> Sequence[bytes]:
+    """Return the rows of changes whose values end there, many in one where that is faster."""
+    if native is not None and changes and end > 1:
+        return [native.join_rows(changes, end, head)]
+    return [head + b"\t".join(change[1:end]) for change in changes]
 
 
 def write_staging(
@@ -105,7 +113,8 @@ def _stage_keyed(
     if writer.has_old_keys:
         columns += [f"o{n}" for n in range(len(net.key))]
     if packed:
-        rows = list(pack_rows(rows, shape, packed, len(columns)))
+        single = b"\n".join(rows).split(b"\n") if rows else ()
+        rows = list(pack_rows(single, shape, packed, len(columns)))
     places = {name: n for n, name in enumerate(shape.carried)}
     columns += [f"c{places[name]}" for name in kept] + [PACK] * bool(packed)
     copy_rows(connection, Identifier(*place), columns, rows, encoding)
@@ -152,25 +161,30 @@ class _KeyedWriter:
         )
 
     def rows(self) -> list[bytes]:
+        """Return the rows, many in one where nothing but their values differs."""
         carried = self._shape.carried
         counts: Counter[tuple[str, int]] = Counter()
         rows: list[bytes] = []
-        # Nearly all rows come in long runs that differ in their values only.
-        latest: tuple[str, Layout] | None = None
+        plain: dict[tuple[str, Layout], list[Change]] = {}
+        # Nearly all rows come in long runs.
+        run_op, run_layout, run = "", None, None
         for key, state in self._net.rows.items():
-            old_key, layout, change = state.old_key, state.layout, state.change
+            old_key, layout = state.old_key, state.layout
             op = "I" if old_key is None else "U" if old_key == key else "M"
-            if (op, layout) != latest or state.older or op == "M":
+            if op == "M" or state.older or layout.columns != carried:
                 columns, values = last_state(state, carried, self._net.key, key)
                 group = self.groups.setdefault(columns, len(self.groups))
-                head = self._head(op, group, old_key)
-                is_plain = columns is carried and not state.older and op != "M"
-                latest = (op, layout) if is_plain else None
-                end = len(columns) + 1
-            else:
-                values = change[1:end]
-            counts[op, group] += 1
-            rows.append(head + b"\t".join(values))
+                counts[op, group] += 1
+                rows.append(self._head(op, group, old_key) + b"\t".join(values))
+                continue
+            if run is None or op != run_op or layout is not run_layout:
+                run_op, run_layout = op, layout
+                run = plain.setdefault((op, layout), [])
+            run.append(state.change)
+        for (op, _), changes in plain.items():
+            group = self.groups.setdefault(carried, len(self.groups))
+            counts[op, group] += len(changes)
+            rows += join_rows(changes, len(carried) + 1, self._head(op, group, None))
         empty = b"\t".join([NULL] * len(carried))
         rows += [b"D\t0\t%b\t%b" % (_key_text(key), empty) for key in self._net.removed]
         if self._net.removed:

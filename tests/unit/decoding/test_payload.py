@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.decoding.payload import ChangesByTable
-from pgrepl.decoding.wal2json import Wal2JsonPayload
+from pgrepl.decoding.wal2json import Wal2JsonPayload, table_changes
 from pgrepl.decoding.wal2json.grammar import table_key
 from pgrepl.errors import SpoolError
+from pgrepl.native import native
 from pgrepl.replayer.target_table import Table
 from tests.support.messages.lines import begin
 from tests.support.messages.replay_lines import column, line, read, shape
@@ -40,6 +41,27 @@ def values(row, **old):
 def test_every_text_arrives(text):
     found = values({"n": 1, "text": text})
     assert text_of(found["text"]) == text
+
+
+@pytest.mark.parametrize("core", [native, None])
+def test_text_that_looks_like_the_end_of_its_line_is_a_text(monkeypatch, core):
+    """The first line has a column less: unchanged, and stored out of line."""
+    monkeypatch.setattr(table_changes, "native", core)
+    both = shape(column("id", "integer"), column("a"), column("b"), key=("id",))
+    lines = [
+        line("U", {"id": 1, "a": "x"}, {"id": 1}),
+        line("U", {"id": 2, "a": "}]}", "b": "y"}, {"id": 2}),
+        line("U", {"id": 3, "a": "}]}"}, {"id": 3}),
+    ]
+    table = Table(T, is_copied=True, is_parked=False, start=None, shape=both)
+    grouped = WAL2JSON.group_by_table(lambda _: table)
+    grouped.take_payload(b"\n".join([begin(1), *lines]), len(lines), 0)
+    runs = grouped.changes[T].runs
+    assert [(run.layout.columns, run.changes) for run in runs] == [
+        (("id", "a"), [(b"U", b"1", b"x", b"1")]),
+        (("id", "a", "b"), [(b"U", b"2", b"}]}", b"y", b"2")]),
+        (("id", "a"), [(b"U", b"3", b"}]}", b"3")]),
+    ]
 
 
 def test_numbers_keep_their_digits_and_null_is_no_text():
