@@ -32,7 +32,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
     """List the parked tables, why they are parked, and how much waits.
 
-    Exits 50 when a table is parked, unless a person paused it.
+    Exits 50 when a table is parked, unless a person paused it or it waits for a lock.
     """
     from pgrepl.config.naming import shown_name
     from pgrepl.store.parked import list_parked
@@ -50,7 +50,7 @@ def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
             )
         if not tables:
             print_line("no table is parked")
-    if any(table.kind != "paused" for table in tables):
+    if any(table.kind not in ("paused", "locked") for table in tables):
         raise typer.Exit(DdlError.exit_code)
 
 

@@ -13,7 +13,7 @@ import typer
 from pgrepl.cli.invocation import Invocation
 from pgrepl.cli.monitor import MonitorOption, TokenFileOption, serving
 from pgrepl.cli.output.results import print_json, print_line
-from pgrepl.errors import DdlError, UsageError
+from pgrepl.errors import DdlError, TargetUnavailable, UsageError
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
@@ -146,6 +146,7 @@ def _as_json(result: SourceResult) -> dict[str, object]:
         "batch_count": result.batch_count,
         "parked": [".".join(name) for name in result.parked],
         "waiting_ddl": result.waiting_ddl,
+        "locked": [".".join(name) for name, _ in result.locked],
         "resync_due": [".".join(name) for name in result.due],
         "error": None if result.error is None else result.error.message,
     }
@@ -165,6 +166,16 @@ def _report(results: Sequence[SourceResult], *, is_done: bool) -> None:
         raise DdlError(
             f"tables are parked: {', '.join(parked)}",
             hint="See why with: pgrepl parked list",
+        )
+    locked = [
+        f"{result.source}: {shown_name(*name)}: {why}"
+        for result in results
+        for name, why in result.locked
+    ]
+    if locked:
+        raise TargetUnavailable(
+            f"tables are locked on the target: {'; '.join(locked)}",
+            hint="Their changes wait, and are applied first by the next run.",
         )
     waiting = [result.source for result in results if result.waiting_ddl]
     if waiting:

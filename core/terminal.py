@@ -16,7 +16,7 @@ from typing import Any
 
 from pgrepl.lsn import Lsn
 
-__all__ = ["command", "json_text", "printable", "shell_word"]
+__all__ = ["command", "counted", "json_text", "printable", "shell_word"]
 
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "'": r"\'", "\\": r"\\"}
 # JSON writes characters from here on in two halves.
@@ -34,6 +34,15 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def counted(count: int, noun: str) -> str:
+    """Say how many there are of something.
+
+    >>> counted(1, "change"), counted(2, "change")
+    ('1 change', '2 changes')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401  what JSON can hold

@@ -29,7 +29,7 @@ from pgrepl.doctor.checks.spark_checks import check_closed
 from pgrepl.doctor.checks.stream_checks import examine_stream
 from pgrepl.doctor.checks.table_checks import check_tables
 from pgrepl.doctor.checks.target_checks import check_target
-from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
+from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status
 from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
 from pgrepl.doctor.source_facts import SourceFacts, read_source
 from pgrepl.doctor.target_facts import TargetFacts, read_target
@@ -38,6 +38,7 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.tables import Publications, read_publications
 from pgrepl.spark.session import local_cores
+from pgrepl.terminal import counted
 
 __all__ = ["examine"]
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 from psycopg.sql import SQL, Composed
 
-__all__ = ["Area", "Examination", "Finding", "Remedy", "Status", "counted", "exit_code", "listed"]
+__all__ = ["Area", "Examination", "Finding", "Remedy", "Status", "exit_code", "listed"]
 
 
 class Area(Enum):
@@ -104,11 +104,6 @@ def exit_code(examinations: Iterable[Examination]) -> int:
     """Return 0, or the code of the first area that failed: sources, target, this machine."""
     failed = {examination.area for examination in examinations if examination.has_failed}
     return next((_EXIT_CODES[area] for area in Area if area in failed), 0)
-
-
-def counted(count: int, noun: str) -> str:
-    """Say how many: "1 table", "2 tables"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def listed(names: Sequence[str], limit: int = 3) -> str:

@@ -101,7 +101,11 @@ def _of_source(source: SourceStatus, limits: AlertsConfig) -> Iterator[Alert]:
     if target is None:
         return
     for table in target.tables:
-        if table.parked_at is not None and table.parked_kind not in ("paused", "resync"):
+        if table.parked_at is not None and table.parked_kind not in (
+            "paused",
+            "resync",
+            "locked",
+        ):
             yield Alert(
                 source=source.name,
                 kind="parked",

@@ -14,7 +14,7 @@ from pgrepl.replayer.batches import Batch
 from pgrepl.replayer.chunked.apply import apply_spooled
 from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.parked.parking import add_parts, count_conflict, park
-from pgrepl.replayer.shard.apply import TableFailed, merge_staging
+from pgrepl.replayer.shard.apply import TableFailed, TableLocked, merge_staging
 from pgrepl.replayer.shard.merging.merge_sets import Outcome
 from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
 from pgrepl.replayer.target_table import Table, Tables
@@ -60,6 +60,9 @@ def merge_batch(
                 try:
                     outcome = _apply(connection, source_id, table, staged, on_conflict)
                     count_conflict(connection, source_id, staged.name, outcome)
+                except TableLocked as locked:
+                    # Without it readers would see a part of transactions.
+                    raise locked.error from locked
                 except TableFailed as failed:
                     if on_error == "stop":
                         raise stop_at(source.name, staged.name, failed) from failed

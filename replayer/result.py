@@ -9,6 +9,7 @@ from pgrepl.errors import PgreplError
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.source_queue import SourceWork
+from pgrepl.store.locked import read_locked_names
 from pgrepl.store.parked import read_parked_names
 from pgrepl.store.parked_ddl import count_waiting
 from pgrepl.store.progress.shard_progress import read_positions
@@ -33,6 +34,8 @@ class SourceResult:
     due: Sequence[tuple[str, str]]
     #: Why it could not go on; None: it could.
     error: PgreplError | None
+    #: Tables whose changes wait for a lock, and whose lock it is.
+    locked: Sequence[tuple[tuple[str, str], str]] = ()
 
 
 def make_result(control: Connection, work: SourceWork) -> SourceResult:
@@ -47,4 +50,5 @@ def make_result(control: Connection, work: SourceWork) -> SourceResult:
         waiting_ddl=count_waiting(control, source_id),
         due=[table.key for table in read_due(control, source_id)],
         error=work.error,
+        locked=read_locked_names(control, source_id),
     )

@@ -22,20 +22,20 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.batch_commit import drop_staging, merge_batch, staging_prefix
 from pgrepl.replayer.listener import Listener
 from pgrepl.replayer.pacing import Pause, seconds_apart
+from pgrepl.replayer.parked.locked_tables import LockedTables
 from pgrepl.replayer.parked.settling import Settler
 from pgrepl.replayer.result import SourceResult, make_result
 from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import lend_session, open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.task import ShardResult, TableStopped
-from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
+from pgrepl.replayer.source_queue import SourceWork, Work, set_ends, shard_tasks
 from pgrepl.replayer.spark_job import JobFailed, ShardJobs
 from pgrepl.retry import Backoff
 from pgrepl.store.migrations import migrate
 from pgrepl.store.monitoring import failures
 from pgrepl.store.monitoring.counters import count_batch
 from pgrepl.store.pauses import read_pauses
-from pgrepl.store.progress.receive_progress import last_written
 from pgrepl.store.progress.shard_progress import (
     begin_progress,
     finish,
@@ -78,6 +78,7 @@ class Replayer:
         self._is_stopping = threading.Event()
         self._jobs = ShardJobs(config.spark, self._settings)
         self._settler = Settler(config, ddl, self._settings)
+        self._locked = LockedTables(self._target, config.replay, self._settings)
 
     def stop(self) -> None:
         """End after the batch in hand."""
@@ -107,6 +108,7 @@ class Replayer:
                     logger.warning("%s; trying again", exc.message, extra={"in_seconds": pause_s})
                     self._is_stopping.wait(pause_s)
         finally:
+            self._locked.stop()
             self._jobs.stop()
             if self._resync is not None:
                 self._resync.stop()
@@ -125,7 +127,7 @@ class Replayer:
             works: dict[int, SourceWork] = {}
             self._open_sources(control, works)
             if is_ending:
-                _set_ends(control, works.values(), until)
+                set_ends(control, works.values(), until)
             self._work_off(control, listener, works, is_ending=is_ending)
             while is_ending and self._finish_resyncs(control, works.values()):
                 # DDL on those tables may have waited for it.
@@ -161,19 +163,19 @@ class Replayer:
                 self._open_sources(control, works)
                 self._look_for_resyncs(control, works.values())
             self._settler.look(control, [work.source for work in works.values()])
+            self._locked.look(control, works.keys())
             applied = self._round(control, works.values())
             if applied:
                 attempts = 0
                 if not is_ending:
                     self._pause(listener, begin, applied)
                 continue
-            for work in works.values():
-                if work.error is None and not work.is_paused:
-                    follow_idle(control, work.source.source_id)
-                    if self._upkeep is not None:
-                        self._upkeep.caught_up(work.source)
+            self._note_idle(control, works.values())
             failed = [work for work in works.values() if work.error is not None]
             if is_ending:
+                if self._locked.finish(control, works.keys()):
+                    # DDL may wait with those tables.
+                    continue
                 attempts += 1
                 is_over = attempts >= self._settings.attempts
                 if is_over or not any(_passes(work.error) for work in failed):
@@ -182,6 +184,14 @@ class Replayer:
             wait_s = min([*waits, self._settings.idle_s])
             gathering = Pause(0, self._settings.pace_s, self._settings.hold_bytes)
             listener.wait(wait_s, gathering, self._is_stopping)
+
+    def _note_idle(self, control: Connection, works: Iterable[SourceWork]) -> None:
+        """Let sources of which all is applied follow, and their tables be looked after."""
+        for work in works:
+            if work.error is None and not work.is_paused:
+                follow_idle(control, work.source.source_id)
+                if self._upkeep is not None:
+                    self._upkeep.caught_up(work.source)
 
     def _pause(self, listener: Listener, begin: float, applied: Sequence[Work]) -> None:
         """Wait until the next batch is worth its price."""
@@ -322,6 +332,7 @@ class Replayer:
                     ddl_on_error=self._config.ddl.on_error,
                     ddl=self._ddl,
                     settings=self._settings,
+                    sets_aside=replay.consistency == "shard",
                 )
                 serial.run()
             own.parked += serial.parked
@@ -382,15 +393,3 @@ def _passes(error: PgreplError | None) -> bool:
     return (
         error is not None and error.retry is Retry.TIMED and not isinstance(error, AlreadyRunning)
     )
-
-
-def _set_ends(
-    control: Connection, works: Iterable[SourceWork], until: Mapping[str, Position]
-) -> None:
-    """Let each source end where its spool ends now; with positions, only the named ones go on."""
-    for work in works:
-        work.until = until.get(work.source.name)
-        if until and work.source.name not in until:
-            work.end_seq = 0
-            continue
-        work.end_seq = last_written(control, work.source.source_id)

@@ -8,13 +8,14 @@ from contextlib import contextmanager, suppress
 from typing import Literal
 
 import psycopg
+from psycopg import sql
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translate
 from pgrepl.replayer.settings import ReplaySettings
 
-__all__ = ["Use", "lend_session", "open_session"]
+__all__ = ["Use", "lend_session", "limit_waits", "open_session"]
 
 _STAGE = "replay"
 
@@ -48,6 +49,13 @@ def open_session(target: Endpoint, settings: ReplaySettings) -> Connection:
         connection.close()
         raise translate(exc, target, "cannot prepare the session") from exc
     return connection
+
+
+def limit_waits(connection: Connection, wait_s: float) -> None:
+    """Wait for no lock longer than that, until the transaction ends."""
+    connection.execute(
+        sql.SQL("set local lock_timeout = {}").format(sql.Literal(round(wait_s * 1000)))
+    )
 
 
 @contextmanager

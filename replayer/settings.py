@@ -32,9 +32,18 @@ class ReplaySettings:
     one_task_changes: int = 2_000
     #: From this number of changes in a chunk on, a table is applied in several sessions.
     slice_changes: int = 20_000
-    #: How long a lock on a replicated table is waited for, and how often a task tries.
+    #: How long any other lock than one on a replicated table is waited for, and how often a task
+    #: tries.
     lock_timeout_s: float = 10.0
     attempts: int = 3
+    #: How long a lock on a replicated table, or on its rows, is waited for: all other tables of the
+    #: batch wait with it. Once one is locked, the next ones of a chunk get the second.
+    table_lock_s: float = 0.2
+    next_table_lock_s: float = 0.02
+    #: A TRUNCATE waits longer: the server ends an autovacuum of the table after deadlock_timeout.
+    truncate_lock_s: float = 2.0
+    #: Whoever holds a lock for longer is named.
+    blocker_s: float = 2.0
     #: Batches begin so far apart: a change that comes alone is applied at once, many together.
     pace_s: float = 0.25
     #: While a receiver catches up they begin up to so far apart, unless so much has arrived.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgrepl.config.dsn import Endpoint
@@ -31,7 +31,7 @@ from pgrepl.store.progress.shard_progress import (
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.spool.spool_rows import read_segments
 
-__all__ = ["SourceWork", "Work", "shard_tasks"]
+__all__ = ["SourceWork", "Work", "set_ends", "shard_tasks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,3 +219,15 @@ def shard_tasks(
         )
         for position in waiting
     ]
+
+
+def set_ends(
+    control: Connection, works: Iterable[SourceWork], until: Mapping[str, Position]
+) -> None:
+    """Let each source end where its spool ends now; with positions, only the named ones go on."""
+    for work in works:
+        work.until = until.get(work.source.name)
+        if until and work.source.name not in until:
+            work.end_seq = 0
+            continue
+        work.end_seq = last_written(control, work.source.source_id)

@@ -197,6 +197,7 @@ def _table(table: TableOverview) -> dict[str, Any]:
         "resync_error": table.due_error,
         "resync": _resync(table),
         "is_paused": table.parked_kind == "paused",
+        "parked_kind": table.parked_kind,
         "parked_reason": table.parked_reason,
         "parked_changes": table.parked_changes,
         "missing_rows": table.missing_count,

@@ -13,7 +13,6 @@ from typing import Literal
 
 from pgrepl.catalog.unreadable import named, open_them
 from pgrepl.config.model import SourceConfig
-from pgrepl.config.naming import exact_pattern
 from pgrepl.durations import print_duration
 from pgrepl.errors import (
     DdlError,
@@ -25,8 +24,9 @@ from pgrepl.errors import (
 )
 from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.lag import Positions, measure
-from pgrepl.store.monitoring.overview import FailureOverview, TableOverview
-from pgrepl.store.tables.unselected import UNSELECTED
+from pgrepl.status.problem import NAMED, Problem
+from pgrepl.status.table_problems import table_problems
+from pgrepl.store.monitoring.overview import FailureOverview
 from pgrepl.terminal import command
 
 __all__ = ["Problem", "SourceStatus", "State", "judge", "judge_unconfigured", "worst_code"]
@@ -40,27 +40,10 @@ _SEVERITY = (
     LagExceeded.exit_code,
 )
 
-#: Number of tables of a kind that a message names.
-_NAMED = 5
-
-
 #: The first three before a copy is whole. Not configured: only the target knows it.
 State = Literal[
     "absent", "creating", "copying", "unreachable", "not receiving", "streaming", "not configured"
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that needs a hand."""
-
-    exit_code: int
-    #: A word for programs, which stays the same.
-    kind: str
-    message: str
-    hint: str | None = None
-    #: What to type, in this order, where that is known word for word.
-    commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +95,7 @@ def judge(
             problems += _privilege_problems(config, facts)
             problems += _publication_problems(config, facts)
         problems += _target_problems(config, facts, target)
-        problems += _table_problems(config, target)
+        problems += table_problems(config, target)
         problems += _consumer_problems(config, target)
         problems += map(_failure, target.failures)
         problems += _lag_problems(positions, max_lag)
@@ -184,8 +167,8 @@ def _privilege_problems(config: SourceConfig, source: SourceFacts) -> Iterator[P
 
 def _publication_problems(config: SourceConfig, source: SourceFacts) -> Iterator[Problem]:
     if source.unpublished and source.plugin == "pgoutput":
-        shown = ", ".join(source.unpublished[:_NAMED])
-        more = f" and {len(source.unpublished) - _NAMED} more" * (len(source.unpublished) > _NAMED)
+        shown = ", ".join(source.unpublished[:NAMED])
+        more = f" and {len(source.unpublished) - NAMED} more" * (len(source.unpublished) > NAMED)
         yield _source(
             "unpublished",
             f"tables whose changes are not sent, because they are not published: {shown}{more}",
@@ -279,73 +262,6 @@ def _target_problems(
         )
 
 
-def _table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Problem]:
-    due = [table for table in target.tables if table.due_reason is not None]
-    if due:
-        errors = dict.fromkeys(table.due_error for table in due if table.due_error is not None)
-        failed = f"; it failed: {next(iter(errors))}" if errors else ""
-        yield _waits(
-            "resync-due",
-            f"tables that DDL left different: {_named(due)}{failed}",
-            "pgrepl replay copies them again by itself, unless [ddl] resync is off; or do it now:"
-            f" {command('resync', config.name)} TABLE…",
-            command("resync", config.name, *_patterns(due)),
-        )
-    resync = [
-        table
-        for table in target.tables
-        if table.resync_reason is not None
-        and table.due_reason is None
-        and not _is_left_out(config, table)
-    ]
-    if resync:
-        yield _waits(
-            "resync",
-            f"tables that need a resync: {_named(resync)}",
-            f"Fix the cause, then copy them again:"
-            f" {command('resync', config.name, '--where-needed')}",
-            command("resync", config.name, "--where-needed"),
-        )
-    parked = [
-        table
-        for table in target.tables
-        if table.parked_at is not None and table.parked_kind != "paused"
-    ]
-    if parked:
-        changes = sum(table.parked_changes for table in parked)
-        yield _waits(
-            "parked",
-            f"parked tables: {_named(parked)}, with {changes} changes",
-            "See why with: pgrepl parked list",
-            *(
-                command("parked", verb, config.name, table.name)
-                for table in parked[:_NAMED]
-                for verb in ("show", "retry")
-            ),
-        )
-    if target.parked_record_count:
-        yield _waits(
-            "parked-records",
-            f"records that could not be read: {target.parked_record_count}",
-            f"See them with: {command('parked', 'records', config.name)}",
-        )
-    if target.pending_ddl_count:
-        yield _waits(
-            "pending-ddl",
-            f"captured DDL that waits for a person: {target.pending_ddl_count}",
-            f"See it with: {command('ddl', 'pending', config.name)}",
-            command("ddl", "pending", config.name),
-            command("ddl", "retry", config.name),
-        )
-
-
-def _is_left_out(config: SourceConfig, table: TableOverview) -> bool:
-    """Whether a table gets no changes because the patterns say so: that is no problem."""
-    return table.resync_reason == UNSELECTED and not config.selection.matches(
-        table.root_schema or table.schema_name, table.root_name or table.table_name
-    )
-
-
 def _failure(failure: FailureOverview) -> Problem:
     code = SourceError.exit_code if failure.stage in ("drop", "receive") else DdlError.exit_code
     return Problem(code, f"{failure.stage}-failed", failure.message, failure.hint)
@@ -363,22 +279,12 @@ def _lag_problems(positions: Positions | None, max_lag: timedelta | None) -> Ite
         )
 
 
-def _named(tables: list[TableOverview]) -> str:
-    shown = ", ".join(table.name for table in tables[:_NAMED])
-    more = len(tables) - _NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
 def _source(kind: str, message: str, hint: str, *commands: str) -> Problem:
     return Problem(SourceError.exit_code, kind, message, hint, commands)
 
 
 def _target(kind: str, message: str, hint: str, *commands: str) -> Problem:
     return Problem(TargetError.exit_code, kind, message, hint, commands)
-
-
-def _waits(kind: str, message: str, hint: str, *commands: str) -> Problem:
-    return Problem(DdlError.exit_code, kind, message, hint, commands)
 
 
 def _never(config: SourceConfig) -> str:
@@ -394,7 +300,3 @@ def _broken(kind: str, message: str, name: str) -> Problem:
     """Return a problem of the source's side that only a new copy ends."""
     again = command("basebackup", name, "--restart")
     return _source(kind, message, f"Copy it again: {again}", again)
-
-
-def _patterns(tables: list[TableOverview]) -> list[str]:
-    return [exact_pattern(table.schema_name, table.table_name) for table in tables]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.durations import print_duration
 from pgrepl.store.tables.unselected import UNSELECTED
+from pgrepl.terminal import counted
 
 if TYPE_CHECKING:
     from pgrepl.status import Positions, SourceStatus, Step
@@ -78,7 +79,7 @@ def _lag(step: Step, status: SourceStatus) -> str:
     if step.lag_bytes is None:
         return f"lag at most {seconds}"
     is_stream = status.source is not None and status.source.is_stream
-    much = _count(step.lag_bytes, "record") if is_stream else print_bytes(step.lag_bytes)
+    much = counted(step.lag_bytes, "record") if is_stream else print_bytes(step.lag_bytes)
     return f"lag {seconds}, {much}"
 
 
@@ -126,7 +127,7 @@ def _target(target: TargetFacts) -> Iterator[Line]:
     for shard in target.shards:
         lag = max((row.last_seq or 0) - shard.applied_seq, 0)
         text = (
-            f"{shard.applied_lsn!s:17} lags by {_count(lag, 'segment')}" if lag else "all applied"
+            f"{shard.applied_lsn!s:17} lags by {counted(lag, 'segment')}" if lag else "all applied"
         )
         yield Line(f"  shard {shard.shard}", text, "yellow" if lag else "")
     for consumer in target.consumers:
@@ -134,7 +135,7 @@ def _target(target: TargetFacts) -> Iterator[Line]:
     yield Line("  tables", _tables(target))
     for table in target.tables:
         if reason := _not_well(table):
-            is_stuck = table.parked_at is not None and table.parked_kind != "paused"
+            is_stuck = table.parked_kind not in (None, "paused", "locked")
             is_bad = is_stuck or table.needs_resync
             yield Line("", f"{table.name}: {reason}", "red" if is_bad else "yellow")
     for failure in target.failures:
@@ -150,7 +151,7 @@ def _consumer(consumer: ConsumerOverview) -> Line:
         return Line(label, f"{place}: has not begun", "yellow")
     if not consumer.segment_count:
         return Line(label, f"{place}: all exported")
-    lag = f"lags by {_count(consumer.segment_count, 'segment')}"
+    lag = f"lags by {counted(consumer.segment_count, 'segment')}"
     moved = f"moved {consumer.moved_at:%Y-%m-%d %H:%M:%S}Z"
     return Line(label, f"{consumer.lsn!s:17} {lag}, {place}, {moved}", "yellow")
 
@@ -159,7 +160,7 @@ def _spool(target: TargetFacts) -> str:
     row = target.row
     if not row.segment_count:
         return "empty"
-    sizes = (_count(row.segment_count, "segment"), _count(row.change_count, "change"))
+    sizes = (counted(row.segment_count, "segment"), counted(row.change_count, "change"))
     text = ", ".join((*sizes, print_bytes(row.byte_count)))
     if row.oldest_commit_at is not None:
         age_s = (target.clock_at - row.oldest_commit_at).total_seconds()
@@ -186,9 +187,10 @@ def _tables(target: TargetFacts) -> str:
         "ready": target.row.ready_count,
         "to copy": sum(table.state in ("pending", "copying") for table in target.tables),
         "parked": sum(
-            table.parked_at is not None and table.parked_kind != "paused" for table in target.tables
+            table.parked_kind not in (None, "paused", "locked") for table in target.tables
         ),
         "paused": sum(table.parked_kind == "paused" for table in target.tables),
+        "locked": sum(table.parked_kind == "locked" for table in target.tables),
         "need a resync": sum(table.needs_resync for table in target.tables),
         "passed over": sum(table.resync_reason == UNSELECTED for table in target.tables),
     }
@@ -205,16 +207,16 @@ def _not_well(table: TableOverview) -> str:
     elif table.state == "copying":
         reasons.append(f"copying, {table.done_count} of {table.part_count} parts are here")
     if table.due_reason is not None:
-        failed = f", failed {_count(table.due_attempts, 'time')}" if table.due_attempts else ""
+        failed = f", failed {counted(table.due_attempts, 'time')}" if table.due_attempts else ""
         reasons.append(f"replay copies it again{failed}: {table.due_reason}")
     elif table.resync_reason == UNSELECTED:
         reasons.append(UNSELECTED)
     elif table.resync_reason is not None:
         reasons.append(f"needs a resync: {table.resync_reason}")
     if table.parked_reason is not None:
-        # A pause says itself what it is.
-        word = "" if table.parked_kind == "paused" else "parked: "
-        waits = _count(table.parked_changes, "change")
+        # A pause and a lock say themselves what they are.
+        word = "" if table.parked_kind in ("paused", "locked") else "parked: "
+        waits = counted(table.parked_changes, "change")
         reasons.append(f"{word}{table.parked_reason}; {waits} wait")
     if table.missing_count or table.extra_count:
         reasons.append(
@@ -229,7 +231,7 @@ def _resync(table: TableOverview) -> str:
     if table.resync_way == "chunked":
         words.append(_of_about(table.resync_chunks or 0, table.resync_chunk_estimate, "chunk"))
     elif table.part_count:
-        words.append(f"{table.done_count} of {_count(table.part_count, 'part')}")
+        words.append(f"{table.done_count} of {counted(table.part_count, 'part')}")
     if table.resync_rows:
         words.append(_of_about(table.resync_rows, table.resync_row_estimate, "row"))
     if table.resync_bytes and table.resync_estimate:
@@ -249,7 +251,3 @@ def _of_about(number: int, all_: int | None, thing: str) -> str:
     if not all_:
         return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
     return f"{number:,} of about {all_:,} {thing}s"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

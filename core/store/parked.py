@@ -47,11 +47,12 @@ __all__ = [
     "unpark",
 ]
 
-ParkingKind = Literal["failed", "resync", "ddl", "paused"]
+ParkingKind = Literal["failed", "resync", "ddl", "paused", "locked"]
 """Why a table is parked.
 
 ``ddl``: set by replay when it cannot apply DDL on the table, which waits with its changes.
 ``failed``: set by replay when it cannot apply the table's changes, and by a retry that fails.
+``locked``: set by replay when another session holds a lock on the table, until that is free.
 ``paused``: set by ``pgrepl pause``, until ``pgrepl resume``.
 ``resync``: set by a resync, before it copies the table again, unless the table is parked already.
 """
@@ -208,29 +209,33 @@ def list_parked(connection: Connection, source: str | None = None) -> Sequence[P
 
 
 def read_parked_names(connection: Connection, source_id: int) -> Sequence[_Name]:
-    """Return the parked tables of a source that no person paused, in the order of their names."""
+    """Return the parked tables of a source in the order of their names.
+
+    Neither those that a person paused nor those that only wait for a lock.
+    """
     rows = connection.execute(
         "select schema_name::text, table_name::text from replication.parked_table"
-        " where source_id = %s and kind <> 'paused' order by 1, 2",
+        " where source_id = %s and kind not in ('paused', 'locked') order by 1, 2",
         (source_id,),
     )
     return [(schema, name) for schema, name in rows]
 
 
 def read_parkings(connection: Connection, source_id: int) -> Mapping[_Name, bool]:
-    """Return the parked tables of a source, and of each whether that is for a resync.
+    """Return the parked tables of a source, and of each whether it goes on by itself.
 
-    A table that is copied again may have been parked by a failure before.
+    That is after a resync or when a lock is free. A table that is copied again may have been
+    parked by a failure before.
     """
     rows = connection.execute(
         "select p.schema_name::text, p.table_name::text,"
-        " coalesce(t.state = 'copying', false) or p.kind = 'resync'"
+        " coalesce(t.state = 'copying', false) or p.kind in ('resync', 'locked')"
         " from replication.parked_table p"
         " left join replication.source_table t using (source_id, schema_name, table_name)"
         " where source_id = %s",
         (source_id,),
     )
-    return {(schema, name): is_resync for schema, name, is_resync in rows}
+    return {(schema, name): goes_on for schema, name, goes_on in rows}
 
 
 def read_interrupted(connection: Connection, source_id: int) -> Mapping[_Name, int | None]:
@@ -271,17 +276,20 @@ def add_message(
 
 
 def stream_payloads(
-    connection: Connection, source_id: int, name: _Name
+    connection: Connection, source_id: int, name: _Name, to_seq: int | None = None
 ) -> Iterator[tuple[str, str, bytes, int]]:
-    """Return what waits for a table, in order: format, encoding, payload, number of changes."""
+    """Return what waits for a table, up to a segment, in order.
+
+    Each as its format, encoding, payload and number of changes.
+    """
     # Holdable, for those who read outside a transaction.
     with connection.cursor("pgrepl_parked", withhold=True, binary=True) as cursor:
         cursor.itersize = 1
         cursor.execute(
             "select format, encoding, payload, change_count from replication.parked_message"
             " where source_id = %s and schema_name = %s and table_name = %s"
-            " order by seq, part, piece",
-            (source_id, *name),
+            " and (%s::bigint is null or seq <= %s) order by seq, part, piece",
+            (source_id, *name, to_seq, to_seq),
         )
         yield from cursor
 

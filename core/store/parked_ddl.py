@@ -132,13 +132,18 @@ def find_group(connection: Connection, source_id: int, name: _Name) -> ParkedGro
 
 
 def find_decided(connection: Connection, source_id: int) -> Sequence[ParkedGroup]:
-    """Return the groups with a statement about which a person decided since it was last tried."""
+    """Return the groups with a statement about which a person decided since it was last tried.
+
+    Not those with a table that waits for a lock.
+    """
     rows = connection.execute(
         "select d.group_id, array(select array[p.schema_name::text, p.table_name::text]"
         " from replication.parked_table p where (p.source_id, p.group_id)"
         " = (d.source_id, d.group_id) order by 1)"
         " from replication.ddl_pending d where d.source_id = %s and d.group_id is not null"
         " and d.decided_at > coalesce(d.tried_at, '-infinity')"
+        " and not exists (select from replication.parked_table p where (p.source_id, p.group_id)"
+        " = (d.source_id, d.group_id) and p.kind = 'locked')"
         " group by d.source_id, d.group_id order by min(d.seq)",
         (source_id,),
     ).fetchall()

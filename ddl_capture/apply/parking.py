@@ -15,10 +15,10 @@ class ParkedError(RefusedError):
     """DDL on a table that is parked, which waits with the table's changes."""
 
     def __init__(self, tables: frozenset[TableName], *, is_copied: bool = False) -> None:
-        """Take the parked tables that it changes; ``is_copied``: a resync is at work on them."""
+        """Take the parked tables that it changes; ``is_copied``: they wait for a copy or a lock."""
         names = ", ".join(shown_name(*name) for name in sorted(tables))
         super().__init__(
-            f"it changes a table that is being copied again, and waits for that: {names}"
+            f"it changes a table that waits for its copy or for a lock, and waits with it: {names}"
             if is_copied
             else f"it changes a parked table, whose changes wait in their order: {names}"
         )

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from pgrepl.config.model import SourceConfig
 from pgrepl.decoding.records.readers import make_reader
 from pgrepl.decoding.records.registry import Registry
-from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status, counted
+from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status
 from pgrepl.doctor.stream_samples import Sample, check_samples
 from pgrepl.durations import write_duration
 from pgrepl.errors import PgreplError
+from pgrepl.terminal import counted
 
 if TYPE_CHECKING:
     from pgrepl.kafka.client import Topic

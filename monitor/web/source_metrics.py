@@ -9,6 +9,7 @@ from typing import TypeAlias, get_args
 from pgrepl.status import SourceStatus
 from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.judge import State
+from pgrepl.store.parked import ParkingKind
 
 __all__ = ["COUNTERS", "GAUGES", "Measure"]
 
@@ -116,11 +117,8 @@ def _oldest(target: TargetFacts) -> float | None:
     return None if at is None else at.timestamp()
 
 
-def _parked(target: TargetFacts, *, is_paused: bool) -> int:
-    return sum(
-        table.parked_at is not None and (table.parked_kind == "paused") == is_paused
-        for table in target.tables
-    )
+def _parked(target: TargetFacts, *kinds: ParkingKind) -> int:
+    return sum(table.parked_kind in kinds for table in target.tables)
 
 
 def _needing_resync(target: TargetFacts) -> int:
@@ -223,13 +221,18 @@ GAUGES = (
     ),
     Measure(
         "pgrepl_parked_tables",
-        "Tables whose changes wait, and not because a person paused them.",
-        _of_target(lambda target: _parked(target, is_paused=False)),
+        "Tables whose changes wait, not by a pause and not for a lock.",
+        _of_target(lambda target: _parked(target, "failed", "ddl", "resync")),
     ),
     Measure(
         "pgrepl_paused_tables",
         "Tables that a person paused.",
-        _of_target(lambda target: _parked(target, is_paused=True)),
+        _of_target(lambda target: _parked(target, "paused")),
+    ),
+    Measure(
+        "pgrepl_locked_tables",
+        "Tables that wait for a lock of another session of the target.",
+        _of_target(lambda target: _parked(target, "locked")),
     ),
     Measure(
         "pgrepl_source_paused",
@@ -238,7 +241,7 @@ GAUGES = (
     ),
     Measure(
         "pgrepl_parked_changes",
-        "Changes that wait with parked and paused tables.",
+        "Changes that wait with parked, paused and locked tables.",
         _of_target(lambda target: sum(table.parked_changes for table in target.tables)),
     ),
     Measure(

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
-from pgrepl.replayer.shard.apply import TableFailed
+from pgrepl.replayer.shard.apply import TableFailed, TableLocked
 from pgrepl.replayer.shard.merging.merge_sets import Outcome
 from pgrepl.replayer.target_table import TableName
+from pgrepl.store.locked import set_aside
 from pgrepl.store.parked import ParkedMessage, add_message, park_failed
 from pgrepl.store.resync.resync_queue import is_due
 from pgrepl.store.spool.spool_rows import PartKey, read_part
@@ -37,11 +38,14 @@ def park(connection: Connection, source_id: int, name: TableName, failed: TableF
     """Park a table, in the transaction that could not apply its changes; whether it is parked.
 
     A table that is due for a copy is not: its rows prove nothing. Its changes are passed over from
-    here on, as the copy will hold them.
+    here on, as the copy will hold them. One that another session locks goes on by itself later.
     """
     if is_due(connection, source_id, name):
         mark_void(connection, source_id, name)
         return False
+    if isinstance(failed, TableLocked):
+        set_aside(connection, source_id, name, failed.reason)
+        return True
     park_failed(connection, source_id, name, failed.sqlstate, failed.reason)
     count_conflict(connection, source_id, name, failed.outcome)
     return True

@@ -26,7 +26,7 @@ from pgrepl.replayer.parked.parking import count_conflict
 from pgrepl.replayer.serial.captured import make_captured, read_rows
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.apply import TableFailed
+from pgrepl.replayer.shard.apply import TableFailed, TableLocked
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.parked import (
     ParkedTable,
@@ -210,15 +210,25 @@ class _GroupWork:
         handlers = Handlers(apply, restart, keep, pass_over, apply_ddl, fail)
         tables = Tables(connection, source_id, Lsn(0), ignores_parking=True)
         replay = LineReplay(connection, tables, handlers, settings.chunk_bytes)
-        for form, encoding, payload, count in stream_group(connection, source_id, self._group):
-            decoder = payload_decoder(form, encoding)
-            found = sum(not decoder.is_begin(item) for item in decoder.split(payload))
-            replay.take_payload(decoder, payload, found if count is None else count)
-        replay.finish()
+        try:
+            self._take_waiting(replay)
+        except TableLocked as locked:
+            raise locked.error from locked
         for name in self._group.tables:
             unpark(connection, source_id, name)
         reach("replayer.before_work_off_commit")
         return applied
+
+    def _take_waiting(self, replay: LineReplay) -> None:
+        """Apply all that waits, in its order."""
+        source_id = self._source.source_id
+        for form, encoding, payload, count in stream_group(
+            self._connection, source_id, self._group
+        ):
+            decoder = payload_decoder(form, encoding)
+            found = sum(not decoder.is_begin(item) for item in decoder.split(payload))
+            replay.take_payload(decoder, payload, found if count is None else count)
+        replay.finish()
 
     def _lock(self) -> None:
         """Keep others from adding to the group, which may have grown since it was found."""

@@ -16,8 +16,9 @@ from pgrepl.replayer.chunked.apply import apply_spooled, restart_copy
 from pgrepl.replayer.parked.parking import Place, add_payload, count_conflict, park
 from pgrepl.replayer.serial.captured import is_row, make_captured, read_rows
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
+from pgrepl.replayer.session import limit_waits
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.apply import TableFailed
+from pgrepl.replayer.shard.apply import TableFailed, TableLocked
 from pgrepl.replayer.shard.task import Parking, stop_at
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.parked import follow_parking
@@ -54,8 +55,9 @@ class SerialTransaction:
         ddl_on_error: OnError,
         ddl: Applier,
         settings: ReplaySettings,
+        sets_aside: bool = True,
     ) -> None:
-        """Prepare; nothing runs yet."""
+        """Prepare; nothing runs yet. ``sets_aside``: tables that are locked wait alone."""
         self._connection = connection
         self._source = source
         self._batch = batch
@@ -64,6 +66,7 @@ class SerialTransaction:
         self._ddl_on_error = ddl_on_error
         self._ddl = ddl
         self._settings = settings
+        self._sets_aside = sets_aside
         self._part: SpooledPart | None = None
         self._piece = 0
         self._captured: CapturedDdl | None = None
@@ -97,6 +100,9 @@ class SerialTransaction:
         source_id, batch = self._source.source_id, self._batch
         follow_parking(self._connection, source_id)
         move_all(self._connection, source_id, batch.from_seq, batch.to_seq, batch.last_lsn)
+        limit_waits(
+            self._connection, min(self._settings.truncate_lock_s, self._settings.lock_timeout_s)
+        )
         handlers = Handlers(
             self._apply_table,
             lambda name: restart_copy(self._connection, source_id, name),
@@ -132,13 +138,17 @@ class SerialTransaction:
         if not self._batch.is_single:
             # It may be all right one by one.
             raise stop_at(self._source.name, table.name, failed) from failed
-        if self._on_error == "stop":
+        is_locked = isinstance(failed, TableLocked)
+        if isinstance(failed, TableLocked) and not self._sets_aside:
+            raise failed.error
+        if self._on_error == "stop" and not is_locked:
             raise stop_at(self._source.name, table.name, failed) from failed
         is_parked = park(self._connection, self._source.source_id, table.name, failed)
         self._tables.forget()
         if is_parked:
             self._keep(table.name, lines)
-            self.parked.append(Parking(table.name, failed.reason))
+            if not is_locked:
+                self.parked.append(Parking(table.name, failed.reason))
 
     def _note_unknown(self, name: TableName) -> None:
         add_unknown_table(self._connection, self._source.source_id, name)

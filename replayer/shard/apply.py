@@ -24,6 +24,7 @@ from pgrepl.replayer.shard.merging.staging import StagingTable, copy_inserts, wr
 
 __all__ = [
     "TableFailed",
+    "TableLocked",
     "apply_changes",
     "can_copy",
     "merge_staging",
@@ -55,6 +56,15 @@ class TableFailed(Exception):
         self.reason = why
         self.sqlstate = sqlstate
         self.outcome = outcome or Outcome()
+
+
+class TableLocked(TableFailed):
+    """Another session has a lock on a table or its rows: its changes can be applied later."""
+
+    def __init__(self, error: psycopg.errors.LockNotAvailable) -> None:
+        """Keep the error for those who cannot go on without the table."""
+        super().__init__("another session holds a lock on it", error.sqlstate)
+        self.error = error
 
 
 def apply_changes(
@@ -160,7 +170,8 @@ def told(shape: Shape | None) -> Iterator[None]:
     """Raise as the table's failure whatever is not the server's or this machine's.
 
     This is the one rule of what parks a table: what passes by itself, or would meet any table,
-    stays what it is; any other exception, of whatever class, is the table's.
+    stays what it is; any other exception, of whatever class, is the table's. A lock of another
+    session is the table's too, and passes: ``TableLocked``.
     """
     try:
         yield
@@ -174,14 +185,22 @@ def told(shape: Shape | None) -> Iterator[None]:
         raise TableFailed(exc.message) from exc
     except PgreplError:
         raise
+    except psycopg.errors.LockNotAvailable as exc:
+        _name(exc, shape)
+        raise TableLocked(exc) from exc
     except psycopg.Error as exc:
         if exc.sqlstate is None or is_transient(exc) or exc.sqlstate.startswith(_NOT_THE_TABLES):
-            if shape is not None:
-                exc.add_note(f"table {shown_name(shape.schema, shape.name)}")
+            _name(exc, shape)
             raise
         raise TableFailed(_FOREIGN.get(exc.sqlstate, reason(exc)), exc.sqlstate) from exc
     except Exception as exc:
         raise TableFailed(unforeseen(exc)) from exc
+
+
+def _name(error: psycopg.Error, shape: Shape | None) -> None:
+    """Have an error of the server name the table."""
+    if shape is not None:
+        error.add_note(f"table {shown_name(shape.schema, shape.name)}")
 
 
 def unforeseen(exc: Exception) -> str:

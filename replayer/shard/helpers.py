@@ -100,11 +100,11 @@ class Helpers:
         running: list[Future[bool]] = []
         if self._pool is not None:
             running = [
-                self._pool.submit(_apply_slice, session, own)
+                self._pool.submit(_apply_slice, session, own, self.task.settings)
                 for session, own in zip(self._sessions, others, strict=True)
             ]
         try:
-            is_done = _apply_slice(self.writer, first)
+            is_done = _apply_slice(self.writer, first, self.task.settings)
         finally:
             # Whatever came of them, none goes on behind our back.
             outcomes = [(future.exception(), future) for future in running]
@@ -188,5 +188,5 @@ def open_helpers(task: _Task, writer: Connection) -> Iterator[Helpers]:
         yield Helpers(task, writer, stack)
 
 
-def _apply_slice(session: Connection, changes: TableChanges) -> bool:
-    return not changes.runs or apply_plainly(session, changes)
+def _apply_slice(session: Connection, changes: TableChanges, settings: ReplaySettings) -> bool:
+    return not changes.runs or apply_plainly(session, changes, settings)

@@ -6,7 +6,7 @@ Everything here runs in Spark's workers. The target's conninfo travels inside th
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -28,22 +28,20 @@ from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.parked.parking import add_parts, count_conflict, park
 from pgrepl.replayer.session import lend_session
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.apply import TableFailed, stage_changes, unforeseen
+from pgrepl.replayer.shard.ahead import find_ahead, finish_ahead, rest_of
+from pgrepl.replayer.shard.apply import TableFailed, TableLocked, stage_changes, unforeseen
 from pgrepl.replayer.shard.chunks import Chunk, read_chunks
 from pgrepl.replayer.shard.helpers import NotSliced, open_helpers
 from pgrepl.replayer.shard.merging.merge_sets import Outcome
 from pgrepl.replayer.shard.merging.staging import StagingTable
 from pgrepl.replayer.shard.prefetch import one_ahead
-from pgrepl.replayer.shard.slicing import leave_out
 from pgrepl.replayer.shard.together import apply_tables
 from pgrepl.replayer.target_table import TableName, Tables
-from pgrepl.store.parked import follow_parking, keep_parked
-from pgrepl.store.progress.applied_slices import read_slices, remove_slices
+from pgrepl.store.parked import follow_parking
 from pgrepl.store.progress.shard_progress import Fenced, move
 from pgrepl.store.spool.spool_format import DDL_TABLE
 from pgrepl.store.spool.spool_rows import PartKey, weigh_parts
 from pgrepl.store.tables.source_tables import add_unknown_table
-from pgrepl.store.tables.table_marks import mark_resync
 
 __all__ = [
     "Parking",
@@ -54,9 +52,6 @@ __all__ = [
     "run_shard",
     "stop_at",
 ]
-
-
-_PART_APPLIED = "it was parked when a part of its changes was applied already"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +221,7 @@ def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
         to_lsn=task.to_lsn,
     )
     reach("replayer.fenced")
-    ahead = _slices_ahead(connection, task)
+    ahead = find_ahead(connection, task)
     if ahead:
         task = replace(task, slice_count=1)
     #: Tables that cannot be applied, and whether they are parked; else they wait for their copy.
@@ -236,7 +231,7 @@ def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
             for chunk in chunks:
                 # Whoever reads does not see what is parked here and now.
                 tables = [c for name, c in chunk.changes.items() if name not in parked]
-                tables = [rest for c in tables if (rest := _rest(c, ahead)) is not None]
+                tables = [rest for c in tables if (rest := rest_of(c, ahead)) is not None]
                 helpers.leave_whole(chunk.live)
                 tables = [c for c in tables if not helpers.apply(c)]
                 live = [changes for name, changes in chunk.live.items() if name not in parked]
@@ -244,8 +239,11 @@ def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
                     *_apply_tables(connection, task, tables),
                     *_apply_live_tables(connection, task, live),
                 ):
+                    if isinstance(failed, TableLocked) and name in ahead:
+                        # A part of its changes is applied: what waits would not be all of them.
+                        raise failed.error
                     parked[name] = park(connection, task.source_id, name, failed)
-                    if parked[name]:
+                    if parked[name] and not isinstance(failed, TableLocked):
                         result.parked.append(Parking(name, failed.reason))
                 for name in (chunk.changes.keys() | chunk.live.keys()) & parked.keys():
                     if parked[name]:
@@ -256,57 +254,17 @@ def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
         helpers.commit()
     helpers.forget()
     if ahead:
-        _finish_ahead(connection, task, ahead)
-
-
-def _slices_ahead(connection: Connection, task: ShardTask) -> Mapping[TableName, _Ahead]:
-    """Return the tables of which a task that died has applied slices already."""
-    found: dict[TableName, _Ahead] = {}
-    for applied in read_slices(connection, task.source_id, task.shard):
-        if applied.to_seq != task.to_seq:
-            # They are of another batch than was planned.
-            raise Fenced
-        name = applied.schema, applied.table
-        found.setdefault(name, _Ahead(applied.slice_count, set())).slices.add(applied.slice)
-    return found
-
-
-def _finish_ahead(
-    connection: Connection, task: ShardTask, ahead: Mapping[TableName, _Ahead]
-) -> None:
-    """Forget slices that were ahead, now that the rest of their tables is there."""
-    for name in ahead:
-        # Those that wait have been applied in part.
-        if keep_parked(connection, task.source_id, name):
-            mark_resync(connection, task.source_id, name, _PART_APPLIED)
-    remove_slices(connection, task.source_id, task.shard)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ahead:
-    """What is applied of a table already."""
-
-    slice_count: int
-    slices: set[int]
-
-
-def _rest(changes: TableChanges, ahead: Mapping[TableName, _Ahead]) -> TableChanges | None:
-    """Return changes without those that are applied already; None when there are none."""
-    known = ahead.get(changes.names)
-    if known is None or changes.shape is None or changes.problem is not None:
-        return changes
-    rest = leave_out(changes.shape.key, changes, known.slice_count, known.slices)
-    return rest if rest.runs else None
+        finish_ahead(connection, task, ahead)
 
 
 def _apply_tables(
     connection: Connection, task: ShardTask, tables: Sequence[TableChanges]
 ) -> Iterator[tuple[TableName, TableFailed]]:
     """Apply the changes of tables, and return those that cannot be applied."""
-    for changes, result in apply_tables(connection, tables, task.on_conflict):
+    for changes, result in apply_tables(connection, tables, task.on_conflict, task.settings):
         if isinstance(result, Outcome):
             count_conflict(connection, task.source_id, changes.names, result)
-        elif task.on_error == "stop":
+        elif task.on_error == "stop" and not isinstance(result, TableLocked):
             raise stop_at(task.source, changes.names, result) from result
         else:
             yield changes.names, result
@@ -320,6 +278,9 @@ def _apply_live_tables(
         name = changes.table.name
         try:
             apply_live(connection, task.source_id, changes)
+        except TableLocked as locked:
+            # It waits for its copy's own locks too, which are over soon.
+            raise locked.error from locked
         except TableFailed as failed:
             if task.on_error == "stop":
                 raise stop_at(task.source, name, failed) from failed
@@ -336,6 +297,8 @@ def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
                 try:
                     staging = stage_changes(sessions.writer, changes, place)
                     staged = StagedTable(name, chunk.keys, staging)
+                except TableLocked as locked:
+                    raise locked.error from locked
                 except TableFailed as failed:
                     staged = StagedTable(name, chunk.keys, None, failed)
                 result.staged.append(staged)

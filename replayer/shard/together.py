@@ -20,7 +20,16 @@ from psycopg.sql import SQL
 from pgrepl.config.model import OnConflict
 from pgrepl.decoding.changes import TableChanges
 from pgrepl.postgres.connect import Connection
-from pgrepl.replayer.shard.apply import TableFailed, apply_changes, can_copy, shape_of, told
+from pgrepl.replayer.session import limit_waits
+from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.replayer.shard.apply import (
+    TableFailed,
+    TableLocked,
+    apply_changes,
+    can_copy,
+    shape_of,
+    told,
+)
 from pgrepl.replayer.shard.fold import KeyedNet, net_of
 from pgrepl.replayer.shard.merging.arrays import (
     FEW_ROWS,
@@ -46,28 +55,48 @@ _stage_numbers = count()
 
 
 def apply_tables(
-    connection: Connection, tables: Sequence[TableChanges], on_conflict: OnConflict
+    connection: Connection,
+    tables: Sequence[TableChanges],
+    on_conflict: OnConflict,
+    settings: ReplaySettings,
 ) -> Iterator[tuple[TableChanges, Outcome | TableFailed]]:
     """Apply the changes of tables inside the caller's transaction, and say what came of each.
 
     Of a table that failed nothing is left.
     """
     together = [changes for changes in tables if not _is_apart(changes)]
-    is_done = not together or _apply_together(connection, together)
+    is_done = not together or _apply_together(connection, together, settings)
     done = {changes.names for changes in together} if is_done else set()
+    wait_s = settings.table_lock_s
     for changes in tables:
         result: Outcome | TableFailed = Outcome()
         if changes.names not in done:
             try:
-                result = apply_changes(connection, changes, on_conflict)
+                with _waiting(connection, wait_s, settings):
+                    result = apply_changes(connection, changes, on_conflict)
+            except TableLocked as locked:
+                result, wait_s = locked, settings.next_table_lock_s
             except TableFailed as failed:
                 result = failed
         yield changes, result
 
 
-def apply_plainly(connection: Connection, changes: TableChanges) -> bool:
+def apply_plainly(connection: Connection, changes: TableChanges, settings: ReplaySettings) -> bool:
     """Apply the changes of a table in the way that nearly always works, or nothing of them."""
-    return not _is_apart(changes) and _apply_together(connection, [changes])
+    return not _is_apart(changes) and _apply_together(connection, [changes], settings)
+
+
+@contextmanager
+def _waiting(connection: Connection, wait_s: float, settings: ReplaySettings) -> Iterator[None]:
+    """Wait for no lock longer than that, as all other tables wait as long."""
+    limit_waits(connection, wait_s)
+    try:
+        yield
+    except TableFailed:
+        # What was tried is rolled back, and the transaction goes on.
+        limit_waits(connection, settings.lock_timeout_s)
+        raise
+    limit_waits(connection, settings.lock_timeout_s)
 
 
 def _is_apart(changes: TableChanges) -> bool:
@@ -87,17 +116,21 @@ class _Refused(Exception):
         self.changes = changes
 
 
-def _apply_together(connection: Connection, tables: Sequence[TableChanges]) -> bool:
+def _apply_together(
+    connection: Connection, tables: Sequence[TableChanges], settings: ReplaySettings
+) -> bool:
     """Apply the changes of tables in one savepoint, or nothing of them."""
     queued: list[tuple[TableChanges, ArrayStatement]] = []
     try:
         with connection.transaction():
+            limit_waits(connection, settings.table_lock_s)
             for changes in tables:
                 with _refused(changes):
                     queued += [
                         (changes, statement) for statement in _apply_or_queue(connection, changes)
                     ]
             _run(connection, queued)
+            limit_waits(connection, settings.lock_timeout_s)
     except _Refused as refused:
         _apart_until[_target_name(refused.changes)] = time.monotonic() + _APART_S
         return False

@@ -293,9 +293,10 @@ function copyWords(copies) {
 function tableWords(source) {
   const words = [`${number(source.tables.ready_count)} ready`];
   const held = source.tables.not_well.filter((table) => table.parked_reason !== null);
-  const parked = held.filter((table) => !table.is_paused).length;
-  if (parked) words.push(`${parked} parked`);
-  if (held.length > parked) words.push(`${held.length - parked} paused`);
+  const kinds = { paused: 0, locked: 0, parked: 0 };
+  for (const table of held) kinds[heldBy(table)] += 1;
+  const { parked } = kinds;
+  for (const kind of ["parked", "paused", "locked"]) if (kinds[kind]) words.push(`${kinds[kind]} ${kind}`);
   if (source.pending_ddl_count) words.push(`${counted(source.pending_ddl_count, "DDL statement")} pending`);
   const list = element("ol", { class: "tables" });
   for (const table of source.tables.not_well) {
@@ -305,9 +306,13 @@ function tableWords(source) {
   return [element("span", { text: words.join(", "), class: parked ? "bad" : "" }), list];
 }
 
+function heldBy(table) {
+  return ["paused", "locked"].includes(table.parked_kind) ? table.parked_kind : "parked";
+}
+
 function reasons(table) {
   const found = [];
-  if (table.parked_reason !== null) found.push(`${table.is_paused ? "paused" : "parked"} with ${counted(table.parked_changes, "change")}: ${table.parked_reason}`);
+  if (table.parked_reason !== null) found.push(`${heldBy(table)} with ${counted(table.parked_changes, "change")}: ${table.parked_reason}`);
   if (table.resync_reason !== null) found.push(`${table.resync_due ? "replay copies it again" : "needs a resync"}: ${table.resync_reason}`);
   if (table.state === "copying") found.push(`being copied, ${table.copied_parts} of ${counted(table.parts, "part")}`);
   if (table.state === "pending") found.push("waits to be copied");
