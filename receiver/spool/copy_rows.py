@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from pgrepl.store.spool.spool_format import SpoolPart
+from pgrepl.store.spool.spool_format import SpoolPart, checksum
 
 __all__ = ["COLUMNS", "encode_rows"]
 
@@ -25,6 +25,7 @@ COLUMNS = (
     "change_count",
     "is_last",
     "payload_bytes",
+    "payload_crc",
     "payload",
 )
 
@@ -33,7 +34,7 @@ _TRAILER = b"\xff\xff"
 
 # A row's field count; then each field's length before the field, the payload's without it.
 _HEAD = struct.Struct("!hiiiqihii")
-_TAIL = struct.Struct("!iQiQiqiqiii?iii")
+_TAIL = struct.Struct("!iQiQiqiqiii?iiiii")
 
 #: libpq buffers what it is given at once; big messages are given in pieces.
 _PIECE_BYTES = 1 << 20
@@ -51,7 +52,8 @@ def encode_rows(
         tail = _TAIL.pack(
             *(8, part.first_lsn, 8, part.last_lsn),
             *(8, part.first_commit_at, 8, part.last_commit_at),
-            *(4, part.change_count, 1, part.is_last, 4, size, size),
+            *(4, part.change_count, 1, part.is_last),
+            *(4, size, 4, checksum(part.payload), size),
         )
         yield b"".join((head, _text(part.kind), how_to_read, tail))
         for piece in part.payload:

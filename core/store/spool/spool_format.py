@@ -16,7 +16,8 @@ order.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -33,6 +34,7 @@ __all__ = [
     "SegmentKind",
     "SpoolPart",
     "bucket_of",
+    "checksum",
     "microseconds",
 ]
 
@@ -85,6 +87,20 @@ def bucket_of(db: str, schema: str, table: str) -> int:
     """
     digest = hashlib.md5(f"{db}/{schema}/{table}".encode(), usedforsecurity=False).digest()
     return int.from_bytes(digest[:4], "big") % BUCKET_COUNT
+
+
+def checksum(payload: Iterable[bytes]) -> int:
+    """Return the CRC-32 of a payload that is given in pieces, as PostgreSQL's integer.
+
+    >>> checksum([b"a payload"]) == checksum([b"a pay", b"load"])
+    True
+    >>> checksum([b"a payload"]) == checksum([b"a paylOad"])
+    False
+    """
+    crc = 0
+    for piece in payload:
+        crc = zlib.crc32(piece, crc)
+    return crc - ((crc & 0x80000000) << 1)
 
 
 def microseconds(timestamp: str) -> int:

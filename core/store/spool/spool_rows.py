@@ -17,7 +17,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
-from pgrepl.store.spool.spool_format import SERIAL_BUCKET, SegmentKind
+from pgrepl.store.spool.spool_format import SERIAL_BUCKET, SegmentKind, checksum
 
 __all__ = [
     "PartKey",
@@ -60,6 +60,8 @@ class SpooledPart:
     change_count: int
     format: str
     encoding: str
+    #: None: it was written by an older pgrepl.
+    payload_crc: int | None
     payload: bytes
 
     @property
@@ -131,8 +133,9 @@ def read_parts(
         "pgrepl_spool", row_factory=class_row(SpooledPart), binary=True
     ) as cursor:
         cursor.itersize = max(1, _FETCH_BYTES // max(1, biggest))
-        cursor.execute(load_query("pgrepl.store.spool", "parts_after"), wanted)
-        yield from cursor
+        for part in cursor.execute(load_query("pgrepl.store.spool", "parts_after"), wanted):
+            _check(part)
+            yield part
 
 
 def weigh_parts(
@@ -168,7 +171,19 @@ def read_part(connection: Connection, source_id: int, key: PartKey) -> SpooledPa
         ).fetchone()
     if part is None:
         raise SpoolError(f"row {key.seq}/{key.bucket}/{key.part} does not exist in the spool")
+    _check(part)
     return part
+
+
+def _check(part: SpooledPart) -> None:
+    """Refuse a payload that is not as it was written."""
+    if part.payload_crc not in (None, checksum([part.payload])):
+        raise SpoolError(
+            f"the spool is corrupted: row {part.seq}/{part.bucket}/{part.part} is not as it was"
+            " written",
+            hint="Nothing of it is applied. If the row cannot be had back, copy the source again:"
+            " pgrepl basebackup SOURCE --restart",
+        )
 
 
 def measure_spool(connection: Connection, source_id: int) -> int:

@@ -20,7 +20,7 @@ def part(seq, bucket, number, *messages, count):
         + list(messages)
     )
     return SpooledPart(
-        seq, bucket, number, Lsn(1), Lsn(2), "2024-01-01", count, "pgoutput", "UTF8", payload
+        seq, bucket, number, Lsn(1), Lsn(2), "2024-01-01", count, "pgoutput", "UTF8", None, payload
     )
 
 

@@ -1,7 +1,7 @@
 -- The parts of some buckets after one segment up to another, in order.
 select seq, bucket, part, first_lsn, last_lsn,
        last_commit_at::varchar as last_commit_at, change_count,
-       format, encoding, payload
+       format, encoding, payload_crc, payload
   from replication.raw_messages
  where source_id = %s and seq > %s and seq <= %s and bucket = any (%s)
  order by seq, bucket, part
