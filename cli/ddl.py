@@ -14,7 +14,7 @@ import typer
 from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.output.results import print_json, print_line, print_script
 from pgrepl.errors import DdlError, TargetError, UsageError
-from pgrepl.terminal import command
+from pgrepl.terminal import command, counted
 
 if TYPE_CHECKING:
     from pgrepl.ddl_capture import CaptureStatus, MissedDdl
@@ -330,7 +330,9 @@ def _print_missed(source: str, missed: MissedDdl | None, error: TargetError | No
     if missed is None:
         return
     if not missed.differences:
-        print_line(f"{source}: {missed.table_count} tables copied before that are as on the target")
+        print_line(
+            f"{source}: {counted(missed.table_count, 'table')} copied before, as on the target"
+        )
         return
     if missed.is_behind:
         print_line(f"{source}: captured DDL is not applied yet; look again when replay has come by")

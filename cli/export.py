@@ -13,6 +13,7 @@ import typer
 from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import UsageError
+from pgrepl.terminal import counted
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
@@ -158,10 +159,10 @@ def export(
             }
         )
     else:
-        rows = f"{result.row_count} rows of a snapshot, " if result.row_count else ""
+        rows = f"{counted(result.row_count, 'row')} of a snapshot, " if result.row_count else ""
         print_line(
-            f"exported up to {result.lsn}: {rows}{result.record_count} records,"
-            f" {result.batch_count} batches"
+            f"exported up to {result.lsn}: {rows}{counted(result.record_count, 'record')},"
+            f" {counted(result.batch_count, 'batch', 'batches')}"
         )
 
 

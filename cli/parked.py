@@ -11,6 +11,7 @@ import typer
 from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.output.results import ask, print_json, print_line
 from pgrepl.errors import DdlError, UsageError
+from pgrepl.terminal import counted
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
@@ -46,7 +47,8 @@ def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
         for table in tables:
             print_line(
                 f"{table.source} {shown_name(*table.name)}: {table.reason};"
-                f" {table.change_count} changes wait since {table.parked_at:%Y-%m-%d %H:%M:%S%z}"
+                f" {counted(table.change_count, 'change')} waiting"
+                f" since {table.parked_at:%Y-%m-%d %H:%M:%S%z}"
             )
         if not tables:
             print_line("no table is parked")
@@ -84,7 +86,7 @@ def show(
     if json_output:
         print_json({**_as_json(parked), "changes": shown})
         return
-    print_line(f"{parked.reason}; {parked.change_count} changes wait")
+    print_line(f"{parked.reason}; {counted(parked.change_count, 'change')} waiting")
     for change in shown:
         print_line(
             f"{change['commit_lsn']} {change['commit_at']} {change['action']} {change['row']}"
@@ -192,7 +194,7 @@ def _report(done: str, table: ParkedTable, count: int, *, json_output: bool) -> 
     if json_output:
         print_json({"source": table.source, "table": ".".join(table.name), "change_count": count})
     else:
-        print_line(f"{done} {count} changes of {table.source} {shown_name(*table.name)}")
+        print_line(f"{done} {counted(count, 'change')} of {table.source} {shown_name(*table.name)}")
 
 
 def _as_json(table: ParkedTable) -> dict[str, object]:

@@ -11,6 +11,7 @@ import typer
 from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.output.results import ask, print_json, print_line
 from pgrepl.errors import DdlError, UsageError
+from pgrepl.terminal import counted
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
@@ -101,7 +102,7 @@ def forget(
         count = forget_parked_records(connection, row.source_id, place)
     if not count and not all_records:
         raise UsageError(f"no such record of source {source} is parked")
-    print_line(f"gave up {count} records of {source}")
+    print_line(f"gave up {counted(count, 'record')} of {source}")
 
 
 def retry_parked_records(

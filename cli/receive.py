@@ -15,7 +15,7 @@ from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.monitor import MonitorOption, TokenFileOption, serving
 from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import DdlError, UsageError
-from pgrepl.terminal import command
+from pgrepl.terminal import command, counted
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
@@ -95,7 +95,7 @@ def receive(
     else:
         print_line(
             f"received up to {result.flushed}: {result.transaction_count} transactions,"
-            f" {result.change_count} changes, {result.segment_count} segments"
+            f" {counted(result.change_count, 'change')}, {counted(result.segment_count, 'segment')}"
         )
     _report_resyncs(source, result)
 

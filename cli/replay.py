@@ -14,6 +14,7 @@ from pgrepl.cli.invocation import Invocation
 from pgrepl.cli.monitor import MonitorOption, TokenFileOption, serving
 from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import DdlError, TargetUnavailable, UsageError
+from pgrepl.terminal import counted
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
@@ -67,7 +68,8 @@ def replay(
         for result in results:
             print_line(
                 f"{result.source}: applied up to {result.applied},"
-                f" {result.change_count} changes in {result.batch_count} batches"
+                f" {counted(result.change_count, 'change')} in"
+                f" {counted(result.batch_count, 'batch', 'batches')}"
             )
     _report(results, is_done=once or bool(until))
 

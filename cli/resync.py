@@ -12,6 +12,7 @@ import typer
 from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import UsageError
+from pgrepl.terminal import counted
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config, SourceConfig
@@ -187,8 +188,8 @@ def _print(report: ResyncReport, applied: dict[tuple[str, str], int], *, is_json
         )
     for key, table in zip(keys, report.tables, strict=True):
         print_line(
-            f"copied: {shown_name(*key)}: {table.row_count:,} rows,"
-            f" then {applied.get(key, 0):,} changes that waited"
+            f"copied: {shown_name(*key)}: {counted(table.row_count, 'row')},"
+            f" then {counted(applied.get(key, 0), 'change')} that waited"
         )
     if not report.tables and not report.gone and not report.unreadable:
         print_line("no table needs a resync")

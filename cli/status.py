@@ -34,6 +34,10 @@ def status(
         ),
     ] = None,
     *,
+    details: Annotated[
+        bool,
+        typer.Option("--details", help="Show all there is, also without the name of a source."),
+    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")
     ] = False,
@@ -57,8 +61,9 @@ def status(
         ),
     ] = None,
 ) -> None:
-    """Show how every source fares: positions, lag, slot, spool, shards, and what needs a hand.
+    """Show how every source fares, and what needs a hand: a line for each source.
 
+    Of sources that are named, and with --details or --watch, all: positions, slot, spool, shards.
     Reads only, without Spark, and answers also while a source is down. Sources that only the target
     knows are shown too: nothing reads from their slots. Exits 0 when all is well;
     else 30 for the target, 20 for a source or its slot, 40 for the spool, 50 for parked tables,
@@ -87,7 +92,8 @@ def status(
                 config.source(name)
         return found
 
-    with make_printer(is_json=json_output, is_watching=watch) as printer:
+    is_detailed = details or bool(sources)
+    with make_printer(is_json=json_output, is_watching=watch, is_detailed=is_detailed) as printer:
         if watch:
             raise typer.Exit(_watch(read, printer.show, printer.show_error))
         found = read()

@@ -36,13 +36,13 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, many: str | None = None) -> str:
     """Say how many there are of something.
 
-    >>> counted(1, "change"), counted(2, "change")
-    ('1 change', '2 changes')
+    >>> counted(1, "change"), counted(2000, "change"), counted(2, "batch", "batches")
+    ('1 change', '2,000 changes', '2 batches')
     """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"1 {noun}" if count == 1 else f"{count:,} {many or noun + 's'}"
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401  what JSON can hold

@@ -23,7 +23,7 @@ from pgrepl.cli.output.results import (
     printable,
 )
 from pgrepl.store.tables.copy_work import TableProgress
-from pgrepl.terminal import command
+from pgrepl.terminal import command, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -251,7 +251,8 @@ def print_report(report: CopyReport, as_json: bool) -> None:
         size = sum(table.byte_count for table in report.tables) / _MB
         print_line(
             f"source {report.source} copied into {where} as of {report.consistent_point}:"
-            f" {len(report.tables)} tables, {rows:,} rows, {size:,.1f} MB in {report.seconds:.1f} s"
+            f" {counted(len(report.tables), 'table')}, {counted(rows, 'row')}, {size:,.1f} MB in"
+            f" {report.seconds:.1f} s"
         )
         print_line(f"next: {command('receive', report.source)}")
 
@@ -320,7 +321,7 @@ def print_plan(plan: CopyPlan, as_json: bool) -> None:
     _print_left_out(plan.left_out)
     size = sum(table.size_bytes for table in plan.tables) / _MB
     print_line(
-        f"{len(plan.tables)} tables, {size:,.1f} MB;"
+        f"{counted(len(plan.tables), 'table')}, {size:,.1f} MB;"
         f" about {plan.seconds_estimate:.0f} s for the data; nothing was changed"
     )
 

@@ -17,6 +17,7 @@ from pgrepl.cli.output.results import (
     printable,
 )
 from pgrepl.cli.output.status_lines import Line, block, print_bytes
+from pgrepl.cli.output.status_overview import overview
 from pgrepl.errors import PgreplError
 from pgrepl.status.document import as_json
 
@@ -46,10 +47,14 @@ class Printer(Protocol):
 
 
 @contextmanager
-def make_printer(*, is_json: bool, is_watching: bool) -> Iterator[Printer]:
+def make_printer(
+    *, is_json: bool, is_watching: bool, is_detailed: bool = True
+) -> Iterator[Printer]:
     """Choose by who reads."""
     if is_json:
         yield _JsonPrinter(is_line=is_watching)
+    elif not is_detailed and not is_watching:
+        yield _OverviewPrinter()
     elif not is_terminal():
         yield _LinePrinter()
     elif not is_watching:
@@ -74,6 +79,15 @@ class _JsonPrinter:
     def show_error(self, error: PgreplError) -> None:
         document = {"exit_code": error.exit_code, "error": error.message, "hint": error.hint}
         print_json_line(document)
+
+
+class _OverviewPrinter:
+    def show(self, status: Status) -> None:
+        for line in overview(status.sources):
+            print_line(line)
+
+    def show_error(self, error: PgreplError) -> None:
+        print_line(f"error: {error.message}")
 
 
 class _LinePrinter:

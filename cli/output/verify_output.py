@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.cli.output.results import make_console, print_json, print_line
 from pgrepl.config.naming import shown_name
+from pgrepl.terminal import counted
 from pgrepl.verify import RowDifference, TableReport, VerifyReport, Watcher
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _print(report: VerifyReport) -> None:
     unsettled = sum(table.unsettled_count for table in report.tables)
     compared = sum(table.compared_count > 0 for table in report.tables)
     _line(
-        f"source {report.source}: {compared} tables, {rows:,} rows compared in"
+        f"source {report.source}: {counted(compared, 'table')}, {counted(rows, 'row')} compared in"
         f" {report.seconds:.1f} s: {'at least ' * more}{count} rows differ"
         + f", {len(report.structure)} differences of structure" * bool(report.structure)
         + f", {unsettled} rows not settled" * bool(unsettled)

@@ -36,7 +36,7 @@ def test_status_shows_its_slot_and_how_to_drop_it(config, source, target):
     assert f"pgrepl drop {source.name} --dsn" in problem["hint"]
     _, found = pgrepl(config, "status", code=30)
     assert [shown["name"] for shown in found["sources"]] == ["another", source.name]
-    text = run_pgrepl("status", "--config", config).stdout
+    text = run_pgrepl("status", "--details", "--config", config).stdout
     assert f'slot "{slot_of(source)}"' in text
     # Who asks for one source hears of no other, and of none that nobody knows.
     _, found = pgrepl(config, "status", "another", code=30)

@@ -114,7 +114,7 @@ def test_slot_with_a_limit_has_a_time_to_its_loss(stream_alone):
     assert rate > 0
     assert safe > 0
     assert answer.value("pgrepl_slot_loss_seconds", source="shop") == pytest.approx(safe / rate)
-    shown = run_pgrepl("status", "--config", streaming.config).stdout
+    shown = run_pgrepl("status", "--details", "--config", streaming.config).stdout
     assert "without a receiver at this rate of WAL, max_slot_wal_keep_size 64 MB" in shown
 
 

@@ -100,7 +100,7 @@ def test_cancelled_resync_leaves_the_table_as_it_was_and_its_changes_applied(
     command = ("resync", source.name, "app.accounts", "--config", config)
     killed = run_pgrepl(*command, env={"PGREPL_FAILPOINT": "resync.copied:kill"})
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    shown = run_pgrepl("status", "--config", config)
+    shown = run_pgrepl("status", "--details", "--config", config)
     assert "resync (whole) copied, 2,000 rows" in shown.stdout
     assert condition(target, "accounts") == ("copying", None, "resync")
     done = run_pgrepl(*command, "--cancel")

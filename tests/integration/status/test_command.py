@@ -21,7 +21,7 @@ from tests.support.running.streaming import Streaming
 
 
 def status(streaming: Streaming, *arguments: str, code: int = 0) -> str:
-    done = run_pgrepl("status", "--config", streaming.config, *arguments)
+    done = run_pgrepl("status", "--details", "--config", streaming.config, *arguments)
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     return done.stdout
@@ -40,6 +40,23 @@ def test_source_that_streams_is_shown_in_lines(streaming):
     ]
     assert text.startswith("shop         not receiving")
     assert "\x1b" not in text
+
+
+def test_overview_has_a_line_for_each_source_and_what_needs_a_hand(streaming):
+    streaming.source.execute("insert into t values (1)")
+    streaming.receive_once()
+    done = run_pgrepl("status", "--config", streaming.config)
+    assert done.returncode == 0
+    head, row = done.stdout.splitlines()
+    assert head.split() == ["source", "state", "lag", "WAL", "spool", "tables"]
+    assert row.startswith("shop              not receiving")
+    assert row.endswith("ok")
+    streaming.source.execute(f"select pg_drop_replication_slot('{streaming.slot}')")
+    done = run_pgrepl("status", "--config", streaming.config)
+    assert done.returncode == 20
+    assert "1 problem" in done.stdout.splitlines()[1]
+    assert "does not exist any more" in done.stdout
+    assert "pgrepl basebackup shop --restart" in done.stdout
 
 
 def test_json_says_the_same_as_the_tables(streaming):
