@@ -22,6 +22,7 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SourceError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.slot import FAILOVER_VERSION
 from pgrepl.postgres.sqlstate import translated
 
 __all__ = ["Keeper", "SnapshotStart", "keep_new_slot", "keep_new_snapshot", "slot_exists"]
@@ -164,8 +165,12 @@ class _SlotCreation:
     def __init__(self, endpoint: Endpoint, maker: Connection, slot: str, plugin: str) -> None:
         self._endpoint = endpoint
         self._maker = maker
-        self._statement = SQL("CREATE_REPLICATION_SLOT {} LOGICAL {} (SNAPSHOT 'export')").format(
-            Identifier(slot), Identifier(plugin)
+        options = "SNAPSHOT 'export'"
+        if maker.info.server_version >= FAILOVER_VERSION:
+            # Standbys that synchronize slots keep it too.
+            options += ", FAILOVER true"
+        self._statement = SQL("CREATE_REPLICATION_SLOT {} LOGICAL {} ({})").format(
+            Identifier(slot), Identifier(plugin), SQL(options)
         )
 
     def _create(self) -> tuple[str, str, str, str] | None:

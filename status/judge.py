@@ -145,10 +145,11 @@ def _source_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Probl
     elif source.system_identifier != row.system_identifier:
         yield _broken("other-server", "it is another server than the one that was copied", row.name)
     elif source.timeline != row.timeline:
-        yield _broken(
+        yield _source(
             "other-timeline",
-            f"it is on timeline {source.timeline}, it was copied on {row.timeline}",
-            row.name,
+            f"it is on timeline {source.timeline}, it was received on {row.timeline}",
+            "It failed over or was restored. pgrepl receive goes on if it has all that was"
+            f" received. If it has not: {command('basebackup', row.name, '--restart')}",
         )
     elif row.state != "creating" and not source.is_stream:
         yield from _slot_problems(source, target)

@@ -6,7 +6,10 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 
-__all__ = ["PLUGINS", "drop_slot"]
+__all__ = ["FAILOVER_VERSION", "PLUGINS", "drop_slot"]
+
+#: From this version on a slot can be kept on standbys too.
+FAILOVER_VERSION = 170000
 
 #: The output plugins of our slots.
 PLUGINS = ("wal2json", "pgoutput")

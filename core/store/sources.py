@@ -22,6 +22,7 @@ __all__ = [
     "add_target_schema",
     "advance_origin",
     "find_source",
+    "follow_timeline",
     "has_sources",
     "lock_sources",
     "read_options",
@@ -95,6 +96,22 @@ def add_source(
         (name, slot, dbname, system_identifier, timeline, plugin),
     ).fetchall()
     return int(source_id)
+
+
+def follow_timeline(connection: Connection, source_id: int, timeline: int, end: Lsn) -> None:
+    """Record that a source failed over, and which copies may hold what it lost.
+
+    Those are the tables that were copied after the old timeline ended.
+    """
+    connection.execute(
+        "update replication.source_table set resync_reason = coalesce(resync_reason,"
+        " 'it was copied on a timeline that the source has left') where source_id = %s"
+        " and start_lsn > %s",
+        (source_id, end),
+    )
+    connection.execute(
+        "update replication.source set timeline = %s where source_id = %s", (timeline, source_id)
+    )
 
 
 def set_plugin(connection: Connection, name: str, plugin: str) -> None:

@@ -34,6 +34,8 @@ class SourceFacts:
     #: Where the source has to begin to decode.
     restart_lsn: Lsn | None
     wal_status: str | None
+    #: Whether standbys keep it too; None before PostgreSQL 17.
+    is_failover: bool | None = None
 
 
 def read_facts(config: SourceConfig) -> SourceFacts:

@@ -7,6 +7,7 @@ everything around them. Between two streams the server takes SQL on the same con
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,7 +23,8 @@ from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
-from pgrepl.postgres.sqlstate import translate, translated
+from pgrepl.postgres.slot import FAILOVER_VERSION
+from pgrepl.postgres.sqlstate import reason, translate, translated
 from pgrepl.receiver.postgres.backlog import Chunk
 from pgrepl.receiver.postgres.protocol import encode_status
 from pgrepl.receiver.postgres.slot_sql import (
@@ -34,9 +36,11 @@ from pgrepl.receiver.postgres.slot_sql import (
     read,
     try_options,
 )
-from pgrepl.receiver.postgres.start_check import Identity
+from pgrepl.receiver.postgres.start_check import Identity, read_timeline_history
 
 __all__ = ["ReplicationStream", "open_stream"]
+
+logger = logging.getLogger(__name__)
 
 #: Seconds from 1970 to 2000, where PostgreSQL's clock begins.
 _EPOCH_S = 946_684_800
@@ -68,7 +72,35 @@ class ReplicationStream:
         unsigned = int(system_identifier)
         # SQL shows the unsigned number as a bigint.
         signed = unsigned - (1 << 64) if unsigned >= _INT64_SIGN else unsigned
-        return Identity(signed, int(timeline))
+        return Identity(signed, int(timeline), self._timeline_ends(int(timeline)))
+
+    def _timeline_ends(self, timeline: int) -> Mapping[int, Lsn]:
+        """Return where the timelines ended that this one goes back to."""
+        if timeline == 1:
+            return {}
+        try:
+            ((_, content),) = self._connection.execute(
+                SQL("TIMELINE_HISTORY {}").format(Literal(timeline))
+            ).fetchall()
+        except psycopg.Error as exc:
+            # The file was removed: nobody knows.
+            logger.debug("no history of timeline %s: %s", timeline, exc)
+            return {}
+        text = content if isinstance(content, str) else bytes(content).decode("utf-8", "replace")
+        return read_timeline_history(text)
+
+    def enable_failover(self) -> None:
+        """Have the slot kept on standbys too, from PostgreSQL 17 on; it must not be in use."""
+        if self._connection.info.server_version < FAILOVER_VERSION:
+            return
+        try:
+            self._connection.execute(
+                SQL("ALTER_REPLICATION_SLOT {} (FAILOVER true)").format(
+                    Identifier(self._config.slot)
+                )
+            )
+        except psycopg.Error as exc:
+            logger.warning("the slot is not kept on standbys: %s", reason(exc))
 
     def hear_debug(self) -> None:
         """Ask to be told of special float values, which the plugin mentions in passing."""

@@ -109,14 +109,24 @@ class PostgresSource:
         facts: SourceFacts,
     ) -> Lsn:
         """Return where to begin."""
+        identity = stream.identify()
         start = check_start(
             row=spool.source,
             origin=spool.read_origin(),
             progress=progress,
             facts=facts,
-            identity=stream.identify(),
+            identity=identity,
             plugin=self._decoder.name,
         )
+        if identity.timeline != spool.source.timeline:
+            spool.follow_timeline(identity.timeline, identity.ends[spool.source.timeline])
+            logger.warning(
+                "the source failed over to timeline %s; all that was received of it is there",
+                identity.timeline,
+                extra={"source": self._config.name},
+            )
+        if facts.is_failover is False:
+            stream.enable_failover()
         if facts.wal_status == "unreserved":
             logger.warning(
                 "the source is about to remove what was not received yet;"

@@ -6,7 +6,8 @@ its slot stands, and say so in its own log only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pgrepl.errors import SourceError, SpoolError
 from pgrepl.lsn import Lsn
@@ -16,7 +17,7 @@ from pgrepl.receiver.spool.spool_session import Progress
 from pgrepl.store.sources import SourceRow
 from pgrepl.terminal import command
 
-__all__ = ["Identity", "check_confirmed", "check_start"]
+__all__ = ["Identity", "check_confirmed", "check_start", "read_timeline_history"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,22 @@ class Identity:
 
     system_identifier: int
     timeline: int
+    #: Where the timelines ended that its own goes back to; empty on the first one.
+    ends: Mapping[int, Lsn] = field(default_factory=dict)
+
+
+def read_timeline_history(text: str) -> dict[int, Lsn]:
+    r"""Read a timeline's history file: where each one that it goes back to ended.
+
+    >>> read_timeline_history("1\t0/3000110\tno recovery target specified\n")
+    {1: Lsn(50331920)}
+    """
+    ends = {}
+    for line in text.splitlines():
+        fields = line.partition("#")[0].split(maxsplit=2)
+        if len(fields) > 1:
+            ends[int(fields[0])] = Lsn.parse(fields[1])
+    return ends
 
 
 def check_start(
@@ -47,6 +64,7 @@ def check_start(
     _check_source(row, facts, identity)
     _check_slot(row, facts, plugin)
     start = _check_target(row, origin, progress)
+    _check_timeline(row, start, identity)
     again = _again(row)
     if facts.flush_lsn is not None and start > facts.flush_lsn:
         raise SourceError(
@@ -82,11 +100,25 @@ def _check_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> Non
             f'source "{row.name}" is a standby',
             hint="Check the DSN: it must lead to the primary that was copied.",
         )
-    if identity.timeline != row.timeline:
+
+
+def _check_timeline(row: SourceRow, start: Lsn, identity: Identity) -> None:
+    """Refuse a source that went on from before what was received of it."""
+    if identity.timeline == row.timeline:
+        return
+    end = identity.ends.get(row.timeline)
+    told = (
+        f'source "{row.name}" is on timeline {identity.timeline}, it was received on {row.timeline}'
+    )
+    if end is None:
         raise SourceError(
-            f'source "{row.name}" is on timeline {identity.timeline}, it was copied on'
-            f" {row.timeline}: it was restored or failed over, and may lack what was received",
-            hint=again,
+            f"{told}: it was restored or failed over, and may lack what was received",
+            hint=_again(row),
+        )
+    if end < start:
+        raise SourceError(
+            f"{told}, which ended at {end}: what was received up to {start} is not all there",
+            hint=f"It failed over and lost transactions that the target has. {_again(row)}",
         )
 
 

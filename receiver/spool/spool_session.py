@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg import errors
 from psycopg.sql import SQL, Literal
@@ -38,7 +38,7 @@ from pgrepl.store.progress.receive_progress import (
     read_received,
     record_received,
 )
-from pgrepl.store.sources import SourceRow, find_source, record_patterns
+from pgrepl.store.sources import SourceRow, find_source, follow_timeline, record_patterns
 from pgrepl.store.spool.spool_format import CHANNEL, MORE, SpoolPart
 from pgrepl.store.spool.spool_rows import copy_into_spool, measure_spool, turn_serial
 from pgrepl.store.streams import (
@@ -111,6 +111,13 @@ class SpoolSession:
                 "select pg_replication_origin_progress(%s, true)", (self.source.slot,)
             ).fetchall()
         return None if lsn is None else Lsn(lsn)
+
+    def follow_timeline(self, timeline: int, end: Lsn) -> None:
+        """Record that the source failed over: its last timeline ended there."""
+        source = self.source
+        with translated(self._endpoint, "cannot record the timeline"):
+            follow_timeline(self._connection, source.source_id, timeline, end)
+        self.source = replace(source, timeline=timeline)
 
     def read_progress(self) -> Progress | None:
         """Return what earlier receivers recorded; None before the first."""
@@ -360,6 +367,8 @@ def _take_origin(connection: Connection, target: Endpoint, source: SourceRow) ->
         except errors.UndefinedObject as exc:
             raise TargetError(
                 f'replication origin "{origin}" does not exist on the target',
-                hint="Without it nobody knows what was received; copy the source again with"
+                hint="pg_upgrade and a dump leave it behind: then create it and advance it, with"
+                " pg_replication_origin_create and pg_replication_origin_advance, to what"
+                " replication.receive_progress says. Else copy the source again with"
                 " pgrepl basebackup SOURCE --restart.",
             ) from exc

@@ -8,7 +8,9 @@ select pg_encoding_to_char(d.encoding)                       as encoding,
        s.database::text                                      as slot_dbname,
        s.confirmed_flush_lsn,
        s.restart_lsn,
-       s.wal_status
+       s.wal_status,
+       -- before PostgreSQL 17 there is no such column
+       (to_jsonb(s) ->> 'failover')::boolean                 as is_failover
   from pg_database d
   left join pg_replication_slots s on s.slot_name = %(slot)s
  where d.datname = current_database()

@@ -32,6 +32,10 @@ def test_begins_at_the_origin():
     assert check_start(**GOOD) == Lsn(0x200)
 
 
+def test_goes_on_after_a_failover_that_lost_nothing_of_what_was_received():
+    assert check_start(**GOOD | {"identity": Identity(77, 2, {1: Lsn(0x200)})}) == Lsn(0x200)
+
+
 def test_first_receiver_begins_at_the_consistent_point():
     assert check_start(**GOOD | {"origin": Lsn(0x100), "progress": None}) == Lsn(0x100)
 
@@ -44,6 +48,7 @@ def test_first_receiver_begins_at_the_consistent_point():
         ({"progress": None}, SpoolError, "one of them was moved"),
         ({"identity": Identity(78, 1)}, SourceError, "another server"),
         ({"identity": Identity(77, 2)}, SourceError, "timeline 2"),
+        ({"identity": Identity(77, 2, {1: Lsn(0x1FF)})}, SourceError, "which ended at 0/1FF"),
         ({"facts": replace(FACTS, is_standby=True)}, SourceError, "standby"),
         ({"facts": replace(FACTS, flush_lsn=Lsn(0x1FF))}, SourceError, "the past"),
         ({"facts": replace(FACTS, confirmed_flush_lsn=Lsn(0x201))}, SourceError, "consumed"),

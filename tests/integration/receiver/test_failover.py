@@ -1,0 +1,96 @@
+"""A source that went on as another timeline: received on if it has all that was received."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from pgrepl.errors import SourceError
+from pgrepl.throwaway.cluster import LOGICAL_DECODING, Cluster
+from pgrepl.throwaway.unprivileged import server_account
+from tests.support.database import Database
+from tests.support.running.pipeline import QUICK, Pipeline
+from tests.support.waiting import wait_until
+
+#: Without Spark: the driver applies all.
+ALONE = replace(QUICK, driver_changes=10**9)
+
+#: From this version on a slot can be kept on standbys too.
+FAILOVER_VERSION = 170000
+
+
+@pytest.fixture(scope="module")
+def cluster(binaries) -> Iterator[Cluster]:
+    with Cluster(binaries=binaries, settings=LOGICAL_DECODING) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def pipeline(cluster: Cluster, target, make_database: Callable[..., Database]) -> Pipeline:
+    source = make_database(cluster, prefix="source")
+    source.execute("create table t (id int primary key)", "insert into t values (1)")
+    made = Pipeline(source, target)
+    made.copy()
+    return made
+
+
+def promote(source: Database) -> None:
+    """End the timeline, as a standby does that is promoted; slots stay, as on one that has them."""
+    cluster = source.cluster
+    cluster.stop()
+    signal = cluster.data / "recovery.signal"
+    signal.touch()
+    server_account().own(signal)
+    cluster.configure({"restore_command": "false"})
+    cluster.start()
+    wait_until(lambda: not source.value("select pg_is_in_recovery()"))
+
+
+def timeline(pipeline: Pipeline) -> int:
+    return int(pipeline.target.value("select timeline from replication.source"))
+
+
+def test_failover_that_lost_nothing_goes_on(pipeline, caplog):
+    before = timeline(pipeline)
+    pipeline.source.execute("insert into t values (2)")
+    pipeline.receive()
+    promote(pipeline.source)
+    pipeline.source.execute("insert into t values (3)")
+    pipeline.receive()
+    assert "failed over to timeline" in caplog.text
+    assert timeline(pipeline) == before + 1
+    result = pipeline.replay(ALONE)
+    assert (result.error, pipeline.differences()) == (None, [])
+    pipeline.source.execute("insert into t values (4)")
+    pipeline.apply(ALONE)
+    assert pipeline.differences() == []
+
+
+def test_copy_that_was_made_after_the_end_of_the_timeline_is_marked(pipeline):
+    promote(pipeline.source)
+    pipeline.target.execute("update replication.source_table set start_lsn = 'F/0'")
+    pipeline.receive()
+    assert "timeline" in pipeline.target.value("select resync_reason from replication.source_table")
+
+
+def test_failover_that_lost_what_was_received_is_refused(pipeline):
+    promote(pipeline.source)
+    slot = pipeline.target.value("select slot from replication.source")
+    # As if more had been received than the new primary got.
+    pipeline.target.execute(
+        f"select pg_replication_origin_advance('{slot}', 'F/0')",
+        "update replication.source set consistent_point = 'F/0'",
+        "update replication.receive_progress set received_lsn = 'F/0'",
+    )
+    with pytest.raises(SourceError, match=r"which ended at .* not all there"):
+        pipeline.receive()
+
+
+def test_slot_is_kept_on_standbys_where_the_server_can(pipeline):
+    with pipeline.source.connect() as connection:
+        is_able = connection.info.server_version >= FAILOVER_VERSION
+    flags = "select (to_jsonb(s) ->> 'failover')::boolean from pg_replication_slots s"
+    where = f" where database = '{pipeline.source.name}'"
+    assert pipeline.source.value(flags + where) is (True if is_able else None)
