@@ -175,6 +175,7 @@ class Replayer:
             if is_ending:
                 if self._locked.finish(control, works.keys()):
                     # DDL may wait with those tables.
+                    self._settler.look_soon()
                     continue
                 attempts += 1
                 is_over = attempts >= self._settings.attempts

@@ -34,6 +34,10 @@ class Settler:
         self._settings = settings
         self._look_at = 0.0
 
+    def look_soon(self) -> None:
+        """Have the next look be one: something that waited may not have to any more."""
+        self._look_at = 0.0
+
     def look(self, control: Connection, sources: Iterable[SourceRow]) -> None:
         """Do what was decided since the last look; call it often."""
         now = time.monotonic()

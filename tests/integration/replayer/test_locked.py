@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from pgrepl.ddl_capture import Applier, install
 from pgrepl.replayer import ReplaySettings
 from tests.support.program import COMMAND, run_pgrepl, write_config
 from tests.support.running.backlog import die_at
@@ -166,6 +167,27 @@ def test_what_waits_for_long_is_applied_in_steps(pipeline):
     count = pipeline.target.value("select count(*) from replication.parked_message")
     assert count > 1
     assert pipeline.replay(replace(QUICK, step_bytes=1)).locked == []
+    assert is_equal(pipeline)
+
+
+def test_ddl_on_a_locked_table_waits_with_it_and_goes_on_by_itself(pipeline):
+    pipeline.ddl = Applier(pipeline.config)
+    install(pipeline.config.sources[pipeline.source.name])
+    with locked(pipeline, "lock table {}.b"):
+        pipeline.source.execute("insert into b values (2, 'x')")
+        pipeline.receive()
+        assert pipeline.replay(QUICK).error is None
+        pipeline.source.execute(
+            "alter table b add w int default 5",
+            "insert into b values (3, 'y', 7)",
+            "insert into a values (3, 'y')",
+        )
+        pipeline.receive()
+        result = pipeline.replay(QUICK)
+        assert (result.error, result.parked, result.waiting_ddl) == (None, [], 0)
+        assert pipeline.target.value(f"select count(*) from {pipeline.schema()}.a") == 2
+    result = pipeline.replay(QUICK)
+    assert (result.error, result.parked, result.locked) == (None, [], [])
     assert is_equal(pipeline)
 
 
