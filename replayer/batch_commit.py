@@ -14,6 +14,8 @@ from pgrepl.replayer.batches import Batch
 from pgrepl.replayer.chunked.apply import apply_spooled
 from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.parked.parking import add_parts, count_conflict, park
+from pgrepl.replayer.session import limit_waits
+from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, TableLocked, merge_staging
 from pgrepl.replayer.shard.merging.merge_sets import Outcome
 from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
@@ -42,6 +44,7 @@ def merge_batch(
     *,
     on_error: OnError,
     on_conflict: OnConflict,
+    settings: ReplaySettings,
 ) -> list[Parking]:
     """Apply all that a source's batch staged, move its shards and remove its spool, at once."""
     parked: list[Parking] = []
@@ -57,6 +60,11 @@ def merge_batch(
             elif not table.is_copied:
                 add_unknown_table(connection, source_id, staged.name)
             else:
+                # All other sources wait as long. The locks of a copy in chunks are over soon.
+                is_live = table.is_live or staged.is_live
+                limit_waits(
+                    connection, settings.lock_timeout_s if is_live else settings.table_lock_s
+                )
                 try:
                     outcome = _apply(connection, source_id, table, staged, on_conflict)
                     count_conflict(connection, source_id, staged.name, outcome)

@@ -308,6 +308,7 @@ class Replayer:
                         done,
                         on_error=replay.on_error,
                         on_conflict=replay.on_conflict,
+                        settings=self._settings,
                     )
             else:
                 finish(control, work.source.source_id, batch.to_seq, batch.last_lsn)

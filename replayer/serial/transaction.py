@@ -139,7 +139,8 @@ class SerialTransaction:
             # It may be all right one by one.
             raise stop_at(self._source.name, table.name, failed) from failed
         is_locked = isinstance(failed, TableLocked)
-        if isinstance(failed, TableLocked) and not self._sets_aside:
+        if isinstance(failed, TableLocked) and (table.is_live or not self._sets_aside):
+            # A copy in chunks has locks of its own, which are over soon.
             raise failed.error
         if self._on_error == "stop" and not is_locked:
             raise stop_at(self._source.name, table.name, failed) from failed

@@ -37,7 +37,10 @@ def finish_and_compare(backlog, **options):
 def merge(backlog, work, results):
     with open_session(backlog.config.target.endpoint, QUICK) as connection:
         return merge_batch(
-            connection, work.source, work.batch, results, on_error="park", on_conflict="error"
+            *(connection, work.source, work.batch, results),
+            on_error="park",
+            on_conflict="error",
+            settings=QUICK,
         )
 
 

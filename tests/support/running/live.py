@@ -126,6 +126,7 @@ class Live:
                     results,
                     on_error="stop",
                     on_conflict="error",
+                    settings=SETTINGS,
                 )
             else:
                 finish(connection, source_id, batch.to_seq, batch.last_lsn)
