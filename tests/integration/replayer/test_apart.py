@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,11 +30,11 @@ def sources(source, source_cluster, target, make_database) -> tuple[Pipeline, Pi
     return made
 
 
-def replay(one: Pipeline, other: Pipeline, **options: str) -> dict[str, SourceResult]:
+def replay(one: Pipeline, other: Pipeline, **options: Any) -> dict[str, SourceResult]:
     config = one.config
     config = replace(
         config,
-        sources=config.sources | other.config.sources,
+        sources={**config.sources, **other.config.sources},
         replay=replace(config.replay, **options),
     )
     return {result.source: result for result in Replayer(config, NoDdl(), QUICK).run(once=True)}
