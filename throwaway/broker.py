@@ -17,11 +17,10 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pgrepl.errors import ConfigError
 from pgrepl.throwaway.ports import free_port
+from pgrepl.throwaway.self_closing import SelfClosing
 
 __all__ = ["KAFKA_VERSION", "Broker", "SecureListener", "find_jars", "make_cluster_id"]
 
@@ -95,7 +94,7 @@ def make_cluster_id() -> str:
             return text
 
 
-class Broker:
+class Broker(SelfClosing):
     """A broker in a temporary folder. Use it as a context manager, or ``close()`` it."""
 
     def __init__(
@@ -127,19 +126,6 @@ class Broker:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        """Return the running broker."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop and remove it."""
-        self.close()
 
     @property
     def bootstrap(self) -> str:

@@ -15,8 +15,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -25,6 +23,7 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.errors import ConfigError
 from pgrepl.throwaway.binaries import ServerBinaries, find_binaries
 from pgrepl.throwaway.ports import free_port
+from pgrepl.throwaway.self_closing import SelfClosing
 from pgrepl.throwaway.unprivileged import Account, server_account
 
 __all__ = ["LOGICAL_DECODING", "Cluster"]
@@ -71,7 +70,7 @@ _SOCKET_DIR_BYTES = 90
 _START_TRIES = 5
 
 
-class Cluster:
+class Cluster(SelfClosing):
     """A server in a temporary folder. Use it as a context manager, or ``close()`` it."""
 
     def __init__(
@@ -93,19 +92,6 @@ class Cluster:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        """Return the running server."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop and remove it."""
-        self.close()
 
     @property
     def data(self) -> Path:

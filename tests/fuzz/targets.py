@@ -14,7 +14,6 @@ from pathlib import Path
 from types import ModuleType
 
 from pgrepl.config.file import load_config
-from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture.decode.event import decode_event
 from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.decoding.pgoutput import PgoutputPayload, PgoutputStream, by_table
@@ -22,15 +21,13 @@ from pgrepl.decoding.shape import Column, Shape
 from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.decoding.wal2json import Wal2JsonPayload, Wal2JsonStream, table_changes
 from pgrepl.errors import PgreplError, SpoolError
-from pgrepl.lsn import Lsn
 from pgrepl.native import native
-from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.protocol import decode_keepalive
-from pgrepl.receiver.routing import Router
 from pgrepl.store.spool.spool_format import bucket_of
 from pgrepl.syntax.parse import SqlSyntaxError, parse
 from pgrepl.syntax.remap import RemapError, SchemaMap, remap
 from tests.fuzz import record_targets
+from tests.support.messages.assembling import make_assembler
 
 __all__ = ["TARGETS"]
 
@@ -63,17 +60,7 @@ def _keepalive(data: bytes) -> None:
 
 def _stream(decoder: StreamDecoder, data: bytes) -> None:
     """Receive frames, as they come from a server."""
-    router = Router(
-        decoder=decoder,
-        db="db",
-        selection=TableSelection.of(["*.*"], ["bi.*"]),
-        codec="utf-8",
-        assigned={},
-        read_catalogue=list,
-    )
-    assembler = Assembler(
-        decoder=decoder, router=router, start=Lsn(0x50), last_seq=5, limit_bytes=1 << 10
-    )
+    assembler = make_assembler(decoder, ["bi.*"], limit_bytes=1 << 10)
     for message in data.split(_SEPARATOR):
         assembler.take([memoryview(b"w" + bytes(24) + message)])
     assembler.flush()

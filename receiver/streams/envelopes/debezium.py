@@ -18,10 +18,10 @@ from pgrepl.decoding.pgoutput import writing
 from pgrepl.decoding.records.schema import Field
 from pgrepl.decoding.records.serialized import Reader
 from pgrepl.decoding.records.values import BadValue
-from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.envelopes.envelope import Key, RowId, read_key, read_value, table_of
+from pgrepl.receiver.streams.envelopes.stateless import Stateless
 from pgrepl.receiver.streams.envelopes.upsert import delete_by_key
 from pgrepl.receiver.streams.layouts import Layouts, RowLayout
 from pgrepl.receiver.streams.record import Place, Record
@@ -80,7 +80,7 @@ class _Waiting:
     prepared: Prepared
 
 
-class DebeziumEnvelope:
+class DebeziumEnvelope(Stateless):
     """Reads events; what they become is the envelope's."""
 
     format = "pgoutput"
@@ -196,22 +196,6 @@ class DebeziumEnvelope:
         if waiting is None or waiting.change.record.place != place:
             return None
         return waiting.change.record.offset
-
-    def state_of(self, place: Place) -> Mapping[str, Any]:  # noqa: ARG002  nothing is kept
-        """Return nothing."""
-        return {}
-
-    def is_full(self, place: Place) -> bool:  # noqa: ARG002  little waits
-        """Return False."""
-        return False
-
-    @property
-    def source_lsn(self) -> Lsn | None:
-        """Return None: nothing tells."""
-        return None
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def restore(self, place: Place, _state: Mapping[str, Any], partition_count: int) -> None:
         """Take note of how many partitions the topic has."""

@@ -9,17 +9,17 @@ from pgrepl.decoding.pgoutput import writing
 from pgrepl.decoding.records.schema import Field
 from pgrepl.decoding.records.serialized import Reader
 from pgrepl.decoding.records.values import BadValue
-from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.envelopes.envelope import Key, RowId, read_key, read_value, table_of
+from pgrepl.receiver.streams.envelopes.stateless import Stateless
 from pgrepl.receiver.streams.layouts import Layouts, RowLayout
 from pgrepl.receiver.streams.record import Place, Record
 
 __all__ = ["UpsertEnvelope", "delete_by_key"]
 
 
-class UpsertEnvelope:
+class UpsertEnvelope(Stateless):
     """Takes records whose value is the row itself."""
 
     format = "upsert"
@@ -66,22 +66,6 @@ class UpsertEnvelope:
     def first_waiting(self, place: Place) -> int | None:  # noqa: ARG002  nothing waits
         """Return None."""
         return None
-
-    def state_of(self, place: Place) -> Mapping[str, Any]:  # noqa: ARG002  nothing is kept
-        """Return nothing."""
-        return {}
-
-    def is_full(self, place: Place) -> bool:  # noqa: ARG002  little waits
-        """Return False."""
-        return False
-
-    @property
-    def source_lsn(self) -> Lsn | None:
-        """Return None: nothing tells."""
-        return None
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
         """Nothing was kept."""

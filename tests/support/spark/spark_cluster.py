@@ -17,12 +17,11 @@ import venv
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pyspark
 
 from pgrepl.config.model import SparkConfig
+from pgrepl.throwaway.self_closing import SelfClosing
 from tests.support.machine.quick_java import quick_options
 from tests.support.waiting import wait_until
 
@@ -33,7 +32,7 @@ _DEPLOY = "org.apache.spark.deploy"
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-class SparkCluster:
+class SparkCluster(SelfClosing):
     """A master and its workers, with one core and one executor each. A context manager."""
 
     def __init__(self, workers: int = 2, *, python: Path | None = None) -> None:
@@ -71,17 +70,6 @@ class SparkCluster:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def conf(self) -> dict[str, str]:

@@ -8,23 +8,10 @@ import pytest
 
 from pgrepl.ddl_capture.apply.statement.qualify import CaptureMap
 from pgrepl.ddl_capture.apply.structure.reconcile import plan_steps
-from pgrepl.ddl_capture.definition import TableDefinition, decode_definition
 from pgrepl.syntax.parse import SqlSyntaxError
+from tests.support.ddl.definitions import column, table
 
 NAMES = CaptureMap({"app": "t_app"})
-
-
-def column(name: str, **facts: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "type": "integer",
-        "not_null": False,
-        "default": None,
-        "generated": None,
-        "identity": "",
-        "collation": None,
-        **facts,
-    }
 
 
 def constraint(name: str, kind: str, definition: str, references: Any = None) -> dict[str, Any]:
@@ -34,25 +21,6 @@ def constraint(name: str, kind: str, definition: str, references: Any = None) ->
 def index(name: str, schema: str, rest: str = "(a)", **facts: Any) -> dict[str, Any]:
     definition = f"CREATE UNIQUE INDEX {name} ON {schema}.a USING btree {rest}"
     return {"name": name, "definition": definition, "identity": False, **facts}
-
-
-def table(schema: str = "app", **facts: Any) -> TableDefinition:
-    definition = {
-        "schema": schema,
-        "name": "a",
-        "kind": "r",
-        "persistence": "p",
-        "identity": "d",
-        "extension": False,
-        "partition_key": None,
-        "bound": None,
-        "root": [schema, "a"],
-        "parents": None,
-        "columns": [column("a")],
-        "constraints": None,
-        "unique_indexes": None,
-    }
-    return decode_definition(definition | facts)
 
 
 def plan(source: dict[str, Any], target: dict[str, Any], dropped: Any = ()) -> list[str]:

@@ -8,41 +8,10 @@ import pytest
 
 from pgrepl.ddl_capture.apply.statement.qualify import CaptureMap
 from pgrepl.ddl_capture.apply.structure.differences import compare_tables
-from pgrepl.ddl_capture.definition import TableDefinition, decode_definition
+from pgrepl.ddl_capture.definition import TableDefinition
+from tests.support.ddl.definitions import column, table
 
 NAMES = CaptureMap({"app": "t_app"})
-
-
-def column(name: str, **facts: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "type": "integer",
-        "not_null": False,
-        "default": None,
-        "generated": None,
-        "identity": "",
-        "collation": None,
-        **facts,
-    }
-
-
-def table(schema: str = "app", **facts: Any) -> TableDefinition:
-    definition = {
-        "schema": schema,
-        "name": "a",
-        "kind": "r",
-        "persistence": "p",
-        "identity": "d",
-        "extension": False,
-        "partition_key": None,
-        "bound": None,
-        "root": [schema, "a"],
-        "parents": None,
-        "columns": [column("id")],
-        "constraints": None,
-        "unique_indexes": None,
-    }
-    return decode_definition(definition | facts)
 
 
 def compared(source: TableDefinition, target: TableDefinition, there=frozenset()) -> list[str]:

@@ -6,14 +6,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pgrepl.config.naming import TableSelection
 from pgrepl.decoding.pgoutput import PgoutputStream
 from pgrepl.decoding.pgoutput.framing import unpack
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.protocol import Framing
-from pgrepl.receiver.routing import Router
+from tests.support.messages.assembling import make_assembler
 from tests.support.messages.tuples import (
     begin,
     change,
@@ -32,23 +30,8 @@ pytestmark = pytest.mark.usefixtures("core")
 
 
 def make(limit_bytes=1 << 20, **options):
-    decoder = PgoutputStream()
-    router = Router(
-        decoder=decoder,
-        db="db",
-        selection=TableSelection.of(["*.*"], ["bi.*"]),
-        codec="utf-8",
-        assigned={},
-        read_catalogue=list,
-    )
-    return Assembler(
-        decoder=decoder,
-        router=router,
-        start=Lsn(0x50),
-        last_seq=5,
-        limit_bytes=limit_bytes,
-        has_special_values=True,
-        **options,
+    return make_assembler(
+        PgoutputStream(), ["bi.*"], limit_bytes=limit_bytes, has_special_values=True, **options
     )
 
 

@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgrepl.config.naming import TableSelection
 from pgrepl.decoding.formats import stream_decoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.native import native
-from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.protocol import COPY_ROW_FRAMING, XLOG_DATA_FRAMING
-from pgrepl.receiver.routing import Router
 from tests.support.messages import lines, tuples
+from tests.support.messages.assembling import make_assembler
 from tests.support.messages.routing import take_by_core, take_by_python
 
 pytestmark = pytest.mark.skipif(native is None, reason="nothing is compiled here")
@@ -25,22 +23,8 @@ TABLES = ["a", "b", "c", "excluded", 'q"uote']
 
 
 def make(plugin, **options):
-    decoder = stream_decoder(plugin)
-    router = Router(
-        decoder=decoder,
-        db="db",
-        selection=TableSelection.of(["*.*"], ["public.excluded"]),
-        codec="utf-8",
-        assigned={},
-        read_catalogue=list,
-    )
-    return Assembler(
-        decoder=decoder,
-        router=router,
-        start=Lsn(0x50),
-        last_seq=5,
-        has_special_values=True,
-        **options,
+    return make_assembler(
+        stream_decoder(plugin), ["public.excluded"], has_special_values=True, **options
     )
 
 
