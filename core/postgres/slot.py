@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import Plugin
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 
@@ -12,7 +15,7 @@ __all__ = ["FAILOVER_VERSION", "PLUGINS", "drop_slot"]
 FAILOVER_VERSION = 170000
 
 #: The output plugins of our slots.
-PLUGINS = ("wal2json", "pgoutput")
+PLUGINS: tuple[Plugin, ...] = get_args(Plugin)
 
 
 def drop_slot(connection: Connection, endpoint: Endpoint, slot: str) -> bool:

@@ -108,9 +108,15 @@ def make_views(connection: Connection, endpoint: Endpoint, views: Sequence[Depen
 
 
 def _make(connection: Connection, view: DependentView) -> None:
-    options = f" with ({', '.join(view.options)})" if view.options else ""
-    name = view.identifier.as_string(connection)
-    connection.execute(f"create view {name}{options} as {view.definition}".encode())
+    # Options, definition and statements are as PostgreSQL itself printed them.
+    options = SQL(", ").join(map(SQL, view.options or ()))
+    connection.execute(
+        SQL("create view {}{} as {}").format(
+            view.identifier,
+            SQL(" with ({})").format(options) if view.options else SQL(""),
+            SQL(view.definition or ""),
+        )
+    )
     for statement in view.statements:
         connection.execute(statement.encode())
     connection.execute(
@@ -120,13 +126,12 @@ def _make(connection: Connection, view: DependentView) -> None:
         return
     # Whatever default privileges have given.
     given = connection.execute(
-        "select distinct case when x.grantee = 0 then 'public'"
-        " else quote_ident(pg_get_userbyid(x.grantee)) end"
+        "select distinct case when x.grantee <> 0 then pg_get_userbyid(x.grantee)::text end"
         " from pg_class c cross join aclexplode(c.relacl) x where c.oid = %s::regclass",
-        (name,),
+        (view.identifier.as_string(connection),),
     ).fetchall()
-    owner = Identifier(view.owner).as_string(connection)
-    for grantee in {owner, *(grantee for (grantee,) in given)}:
-        connection.execute(f"revoke all on {name} from {grantee}".encode())
+    for grantee in {view.owner, *(grantee for (grantee,) in given)}:
+        role = SQL("public") if grantee is None else Identifier(grantee)
+        connection.execute(SQL("revoke all on {} from {}").format(view.identifier, role))
     for statement in view.grants:
         connection.execute(statement.encode())

@@ -200,9 +200,10 @@ class Remake:
         ).fetchall()
         late: list[tuple[LeftOutRow, str]] = []
         for schema, table, name, definition in rows:
-            alter = f"alter table {quoted_names(schema, table)}"
-            self._target.execute(f"{alter} drop constraint {quoted_names(name)}".encode())
-            sql = f"{alter} add constraint {quoted_names(name)} {definition}"
+            place, key = Identifier(schema, table), Identifier(name)
+            self._target.execute(SQL("alter table {} drop constraint {}").format(place, key))
+            again = SQL("alter table {} add constraint {} {}").format(place, key, SQL(definition))
+            sql = again.as_string(self._target)
             late.append(late_key(schema, table, "again for a column that changed", sql))
         add_left_out(self._target, self._sides.source_id, [item for item, _ in late])
         return late
@@ -211,9 +212,11 @@ class Remake:
         """Make generated columns plain ones: no column changes that another is computed from."""
         for key, pair in self._pairs(keys).items():
             for column in _computed(pair.found) if pair.found.bound is None else ():
-                name = quoted_names(*self.place(key))
-                sql = f"alter table {name} alter {quoted_names(column.name)} drop expression"
-                self._target.execute(sql.encode())
+                self._target.execute(
+                    SQL("alter table {} alter {} drop expression").format(
+                        Identifier(*self.place(key)), Identifier(column.name)
+                    )
+                )
 
     # --- structure ------------------------------------------------------------------------------
 
@@ -274,8 +277,11 @@ class Remake:
                 shown = quoted_names(column.name)
                 must = column.is_not_null and column.default is None
                 if must and column.generated is None and not column.identity:
-                    sql = f"alter table {name} alter column {shown} drop not null"
-                    self._target.execute(sql.encode())
+                    self._target.execute(
+                        SQL("alter table {} alter column {} drop not null").format(
+                            Identifier(*self.place(key)), Identifier(column.name)
+                        )
+                    )
                 told.append(
                     f"column {shown} of {name} is not on the source: it stays, without values; if"
                     f" it is not yours, run: alter table {name} drop column {shown}"
