@@ -23,7 +23,7 @@ TableName = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CatalogueTable:
-    """A row of ``sql/source_tables.sql``."""
+    """A row of ``postgres/sql/arriving_tables.sql``."""
 
     schema: str
     table: str

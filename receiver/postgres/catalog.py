@@ -52,7 +52,7 @@ def read_catalogue(config: SourceConfig) -> Sequence[CatalogueTable]:
     with _session(config, "cannot read the tables") as connection:
         load_any_name(connection)
         cursor = connection.cursor(row_factory=class_row(CatalogueTable))
-        return cursor.execute(load_query("pgrepl.receiver.postgres", "source_tables")).fetchall()
+        return cursor.execute(load_query("pgrepl.receiver.postgres", "arriving_tables")).fetchall()
 
 
 def mark_end(config: SourceConfig) -> Lsn:
