@@ -17,10 +17,9 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import cast
 
 from pgrepl.catalog.writers import read_writers
-from pgrepl.config.model import Config, Plugin, SourceConfig
+from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import AlreadyRunning, SourceError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
@@ -98,7 +97,7 @@ class _Change:
             reach("plugin.published")
             self._await_open_transactions()
         through = mark_end(self._source)
-        old = replace(self._source, plugin=cast("Plugin", plugin))
+        old = replace(self._source, plugin=plugin)
         Receiver(self._config, old).run(once=True)
         reach("plugin.received")
         return through
