@@ -76,7 +76,7 @@ def _measure(rig: Rig, name: str, size: int, changes: int) -> dict[str, Any]:
         found[plugin] = {
             "receive_s": round(received.seconds, 2),
             "replay_s": round(timing.wall_s, 2),
-            "receiver_mib": received.peak_mib,
+            "receiver_mib": received.mib,
             "worker_mib": rig.worker_mib(),
         }
     print(f"  {name}: {found}", flush=True)

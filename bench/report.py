@@ -196,7 +196,10 @@ def _growth(growth: Mapping[str, Any], charts: dict[str, str]) -> list[str]:
         header = [
             *(name, "changes"),
             *(f"{plugin}: receive + replay, s" for plugin in plugins),
-            *(f"{plugin}: MiB of receiver, of a worker so far" for plugin in plugins),
+            *(
+                f"{plugin}: MiB that the receiver took, that a worker has had so far"
+                for plugin in plugins
+            ),
         ]
         parts += [_table(header, rows), f"![Growth by {name}](benchmarks/{name}.png)\n"]
     return parts

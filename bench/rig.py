@@ -53,8 +53,8 @@ class Received:
     seconds: float
     #: What it has in the spool.
     byte_count: int
-    #: The most memory that the receiver held.
-    peak_mib: int
+    #: The most memory that the receiver held beyond the program itself.
+    mib: int
 
 
 @dataclass
@@ -218,18 +218,17 @@ class Rig:
 
     def receive(self, name: str, plugin: Plugin) -> Received:
         """Receive all there is, in a process of its own."""
-        # Not a fork: the memory of this process is not the receiver's.
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_receive_all, args=(self.config(name, plugin), theirs))
+        ours, theirs = multiprocessing.Pipe(duplex=False)
+        arguments = self.config(name, plugin), theirs
+        process = multiprocessing.Process(target=_receive_all, args=arguments)
         process.start()
         theirs.close()
-        taken_s, peak = ours.recv()
+        taken_s, taken_mib = ours.recv()
         process.join()
         size = self.target(name, plugin).value(
             "select coalesce(sum(octet_length(payload)), 0) from replication.raw_messages"
         )
-        return Received(taken_s, int(size), peak)
+        return Received(taken_s, int(size), taken_mib)
 
     def worker_mib(self) -> int:
         """Return the most memory that one of Spark's workers ever held."""
@@ -291,9 +290,12 @@ def _receive_when(config: Config, go: Event) -> None:
 
 def _receive_all(config: Config, into: Connection) -> None:
     (source,) = config.sources.values()
+    # What there is of a fork is not the receiver's.
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    before_mib = peak_mib(os.getpid())
     began = time.monotonic()
     Receiver(config, source, notifier=Notifier({})).run(once=True, until=None)
-    into.send((time.monotonic() - began, peak_mib(os.getpid())))
+    into.send((time.monotonic() - began, peak_mib(os.getpid()) - before_mib))
 
 
 def wait_for(is_there: Callable[[], object], limit_s: float = 900) -> None:
