@@ -13,7 +13,7 @@ from bench.rig import NATIVE
 
 __all__ = ["write_report"]
 
-#: Ratios to a native subscription that issue 17 asks for: together with each plugin, replay alone.
+#: Ratios to a native subscription that are aimed at: together with each plugin, replay alone.
 GOALS = {
     "tpcb": {"pgoutput": 2.0, "wal2json": 1.3, "alone": 4.0},
     "insert": {"pgoutput": 1.5, "wal2json": 1.0, "alone": 3.0},

@@ -260,6 +260,17 @@ def test_transaction_that_is_too_big_to_be_kept_by_the_source_is_streamed(
     assert streaming.slot_lsn() == streaming.origin_lsn()
 
 
+def test_transaction_that_goes_on_for_more_wal_than_a_chunk_is_streamed(streaming, caplog):
+    """Each call would decode it from its beginning, and the last one keep all of it."""
+    insert(streaming, 1, 50)
+    streaming.source.execute("insert into t select generate_series(1001, 21000)")
+    insert(streaming, 51, 100)
+    result = pull_once(streaming, pull_window_bytes=1 << 18)
+    assert (result.transaction_count, result.change_count) == (101, 20_100)
+    assert count(caplog, "streaming") == 1
+    assert streaming.slot_lsn() == streaming.origin_lsn()
+
+
 def test_stop_ends_a_call_that_decodes(streaming):
     streaming.source.execute("insert into t select generate_series(1, 400000)")
     receiver = make_receiver(streaming, pull_patience_s=60)
