@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from psycopg.sql import SQL, Identifier
 
+from pgrepl.config.dsn import Side
 from pgrepl.errors import SourceError
+from pgrepl.postgres.connect import connect
 from pgrepl.throwaway.cluster import LOGICAL_DECODING, Cluster
 from pgrepl.throwaway.unprivileged import server_account
 from tests.support.database import Database
@@ -94,3 +97,10 @@ def test_slot_is_kept_on_standbys_where_the_server_can(pipeline):
     flags = "select (to_jsonb(s) ->> 'failover')::boolean from pg_replication_slots s"
     where = f" where database = '{pipeline.source.name}'"
     assert pipeline.source.value(flags + where) is (True if is_able else None)
+    if is_able:
+        with connect(pipeline.source.endpoint(Side.SOURCE), "test", is_replication=True) as one:
+            slot = Identifier(f"pgrepl_{pipeline.source.name}")
+            one.execute(SQL("ALTER_REPLICATION_SLOT {} (FAILOVER false)").format(slot))
+        assert pipeline.source.value(flags + where) is False
+        pipeline.receive()
+        assert pipeline.source.value(flags + where) is True
