@@ -99,7 +99,7 @@ def _is_left_out(config: SourceConfig, table: TableOverview) -> bool:
 
 
 def _is_locked_for_long(table: TableOverview, target: TargetFacts) -> bool:
-    """Whether a table waits for a lock so long that somebody should know."""
+    """Whether a table waits for a lock longer than may go unsaid."""
     return (
         table.parked_kind == "locked"
         and table.parked_at is not None

@@ -265,7 +265,7 @@ make_change(LineReading *reading, const Line *line)
  * "table" is what a line says of its table; "new" and "old" are the entries of both lists as (what
  * stands before the value, kind, whether it is of use).  Where all lines are updates that leave a
  * key alone, whose places among the values are pairs in "key", those that later ones replace are
- * left out.
+ * skipped.
  */
 PyObject *
 read_lines(PyObject *Py_UNUSED(module), PyObject *args)

@@ -58,7 +58,7 @@ typedef struct LineReading
 	Entries		old;
 	int			value_count;
 	KeyPlace	key[MAX_KEY];
-	int			key_size;		/* 0: nothing is left out */
+	int			key_size;		/* 0: nothing is skipped */
 	Line	   *lines;
 	Stretch    *values;
 	size_t		count;

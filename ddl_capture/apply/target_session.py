@@ -71,7 +71,7 @@ def _is_known(connection: Connection, settings: dict[str, str]) -> bool:
     if key in _KNOWN:
         return True
     is_known = _try(connection, settings)
-    # A configuration of somebody's own can be dropped.
+    # A configuration that users made can be dropped.
     if is_known and settings.get(_CONFIGURATION, _BUILT_IN).startswith(_BUILT_IN):
         _KNOWN.add(key)
     return is_known

@@ -18,7 +18,7 @@ __all__ = ["Backlog", "Chunk", "Standing"]
 
 #: The most rows of a chunk, as a multiple of those of the one before it.
 _GROWTH = 4
-#: A chunk has hardly any messages when its WAL is so many times as big.
+#: A chunk has hardly any messages when its WAL is this many times as big.
 _LITTLE = 16
 
 

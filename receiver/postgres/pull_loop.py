@@ -96,7 +96,7 @@ class PullLoop:
         """Leave the slot to whoever reads it next: all that was received is durable."""
         if self._assembler.is_finished:
             self._advance()
-            # Somebody else may have read from it, and more than its copy had.
+            # Another session may have read from it, and more than its copy had.
             self._access.look(as_lsn(self._writer.flushed))
         elif has_copy:
             self._stream.drop_copy()

@@ -184,16 +184,16 @@ def test_same_changes_are_read(seed, tables):
 
 @settings(max_examples=500, deadline=None)
 @given(st.integers(0, 1 << 30), st.data())
-def test_damaged_payload_is_refused_by_both_or_read_alike(seed, data):
+def test_corrupted_payload_is_refused_by_both_or_read_alike(seed, data):
     dice = random.Random(seed)
     payload, count = payload_of(make_lines(dice, ["first", "pair"], dice.randrange(1, 8)))
-    damaged = bytearray(payload)
+    corrupted = bytearray(payload)
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(damaged) - 1))
-        damaged[place] = data.draw(st.one_of(st.sampled_from(b'"\\}],N0\n'), st.integers(0, 255)))
+        place = data.draw(st.integers(0, len(corrupted) - 1))
+        corrupted[place] = data.draw(st.one_of(st.sampled_from(b'"\\}],N0\n'), st.integers(0, 255)))
     if data.draw(st.booleans()):
-        del damaged[data.draw(st.integers(0, len(damaged) - 1)) :]
-    read = {repr(group(core, [(bytes(damaged), count)])) for core in (native, None)}
+        del corrupted[data.draw(st.integers(0, len(corrupted) - 1)) :]
+    read = {repr(group(core, [(bytes(corrupted), count)])) for core in (native, None)}
     assert len(read) == 1
 
 
