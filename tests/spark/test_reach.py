@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.ddl.reach_hostile import HOSTILE_SCENARIOS
 from tests.support.ddl.reach_others import OTHER_SCENARIOS
+from tests.support.ddl.reach_reviewed import REVIEWED_SCENARIOS
 from tests.support.ddl.reach_tables import TABLE_SCENARIOS
 from tests.support.ddl.reaching import apply_scenarios, assert_equal, copy_scenarios, run_scenarios
 
@@ -33,3 +34,12 @@ def test_hostile_scenarios_together_end_equal(source, target, plugin):
     run_scenarios(pipeline, HOSTILE_SCENARIOS)
     apply_scenarios(pipeline)
     assert_equal(pipeline, HOSTILE_SCENARIOS)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("plugin", ["pgoutput", "wal2json"])
+def test_reviewed_scenarios_together_end_equal(source, target, plugin):
+    pipeline = copy_scenarios(source, target, REVIEWED_SCENARIOS, plugin)
+    run_scenarios(pipeline, REVIEWED_SCENARIOS)
+    apply_scenarios(pipeline)
+    assert_equal(pipeline, REVIEWED_SCENARIOS)
