@@ -207,6 +207,16 @@ begin
     -- transaction; some of another one do no harm. A detached one has no link any more, and may have
     -- got a constraint: what is no partition and as young is told with a partitioned table.
     if tg_tag = 'ALTER TABLE' and v_rels is not null then
+        -- What is done to a table is done to those that inherit from it, which may be replicated where
+        -- it is not. Partitions go with their root.
+        v_rels := v_rels || array(
+            with recursive child (oid) as (
+                select h.inhrelid
+                  from pg_inherits h join pg_class p on p.oid = h.inhparent
+                 where p.oid = any (v_rels) and p.relkind = 'r'
+                 union
+                select h.inhrelid from child join pg_inherits h on h.inhparent = child.oid)
+            select child.oid from child where not child.oid = any (v_rels));
         v_rels := v_rels || array(
             select h.inhrelid from pg_inherits h
              where h.inhparent = any (v_rels) and not h.inhrelid = any (v_rels)

@@ -132,6 +132,32 @@ def test_table_that_becomes_a_partition_is_made_and_marked(follow):
     assert set(following.resyncs()) == {"staging"}
 
 
+def test_child_of_a_table_that_is_not_replicated_follows_it(follow):
+    following = follow(exclude=["hidden.*"])
+    following.run(
+        "create schema app; create schema hidden",
+        "create table hidden.base (id int, v text)",
+        "create table app.c (primary key (id)) inherits (hidden.base)",
+        "create table app.d () inherits (app.c)",
+        "insert into app.c values (1, 'a')",
+        "alter table hidden.base add w int default 3, alter v type varchar(9)",
+        "insert into app.c values (2, 'b', 4)",
+        "insert into app.d values (3, 'c', 5)",
+        "alter table hidden.base rename v to x",
+        "insert into app.c values (4, 'd', 6)",
+        "alter table hidden.base drop w",
+        "insert into app.c values (5, 'e')",
+    )
+    assert following.pending() == []
+    # Their rows come with the next copy.
+    assert set(following.resyncs()) == {"c", "d"}
+    columns = following.target.rows(
+        "select attname::text from pg_attribute where attrelid = 'tgt_app.c'::regclass"
+        " and attnum > 0 and not attisdropped"
+    )
+    assert {("id",), ("x",)} <= set(columns)
+
+
 def test_detach_that_was_cancelled_and_finalized_arrives_with_its_check(follow):
     following = follow()
     following.run(
