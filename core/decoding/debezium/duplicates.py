@@ -7,13 +7,16 @@ LSN and their kind tell nothing.
 
 Without that count the LSN of the event stands in for it. Then positions only ever go back when
 events are sent again, from there on up to the newest one, of whose LSN as many are skipped as
-were seen. What cannot be told is a restart exactly between rows that share an LSN.
+were seen. Debezium sends the events of one LSN again from the first: so does the newest LSN begin
+again with what its first event said. Only inserts share an LSN, the rows of one COPY: a row without
+a key that is like the first of them may be either, and so may what follows it at that LSN.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pgrepl.decoding.debezium.event import Event
@@ -34,6 +37,10 @@ class Newest:
     again: int | None = None
     #: The snapshot that rows are of.
     snapshot_lsn: int = 0
+    #: What the first event with that LSN said. Counted events: nothing.
+    first: str = ""
+    #: Whether it is not known what came again of the events with that LSN.
+    is_unclear: bool = False
 
     @property
     def has_events(self) -> bool:
@@ -53,7 +60,7 @@ class Newest:
         """Make it of what ``dump`` returned."""
         return cls(**state)
 
-    def dump(self) -> dict[str, int | None]:
+    def dump(self) -> dict[str, int | str | None]:
         """Return it as JSON has it."""
         return {
             "last_commit": self.last_commit,
@@ -61,7 +68,23 @@ class Newest:
             "count": self.count,
             "again": self.again,
             "snapshot_lsn": self.snapshot_lsn,
+            "first": self.first,
+            "is_unclear": self.is_unclear,
         }
+
+    def leaves_open(self, event: Event) -> bool:
+        """Whether an event without a key may be one that came again, and may be another row."""
+        return (
+            not _is_counted(event)
+            and event.op == "c"
+            and (event.last_commit, event.lsn) == (self.last_commit, self.place)
+            and self.again is None
+            and (self.is_unclear or self.first == _digest(event))
+        )
+
+    def unclear(self) -> Newest:
+        """Return what is known after an event that was left open."""
+        return replace(self, is_unclear=True)
 
     def follow(self, event: Event) -> Newest | None:
         """Return the newest event after this one; None when it came before.
@@ -73,25 +96,33 @@ class Newest:
             position = event.last_commit, event.order
             if position <= (self.last_commit, self.place):
                 return None
-            return Newest(*position, 0, None, self.snapshot_lsn)
+            return Newest(*position, snapshot_lsn=self.snapshot_lsn)
         return self._follow_lsn(event)
 
     def _follow_lsn(self, event: Event) -> Newest | None:
         position = event.last_commit, event.lsn
         mine = self.last_commit, self.place
         if position > mine:
-            return Newest(*position, 1, None, self.snapshot_lsn)
-        if position == mine and self.again is None:
-            return Newest(*mine, self.count + 1, None, self.snapshot_lsn)
+            return Newest(*position, 1, None, self.snapshot_lsn, _digest(event))
+        if position == mine and self.again is None and self.first != _digest(event):
+            return replace(self, count=self.count + 1)
         return None
 
     def passed(self, event: Event) -> Newest:
         """Return what is known after an event that came before was passed over."""
-        if event.order is not None and event.has_lasting_order:
+        if _is_counted(event):
             return self
         if (event.last_commit, event.lsn) < (self.last_commit, self.place):
-            return Newest(self.last_commit, self.place, self.count, 0, self.snapshot_lsn)
+            return replace(self, again=0)
         again = (self.again or 0) + 1
         # All of them came again: what follows is new.
-        rest = None if again >= self.count else again
-        return Newest(self.last_commit, self.place, self.count, rest, self.snapshot_lsn)
+        return replace(self, again=None if again >= self.count else again)
+
+
+def _is_counted(event: Event) -> bool:
+    return event.order is not None and event.has_lasting_order
+
+
+def _digest(event: Event) -> str:
+    said = repr((event.op, event.before, event.after)).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(said, digest_size=8).hexdigest()

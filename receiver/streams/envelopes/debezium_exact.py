@@ -23,6 +23,12 @@ from pgrepl.receiver.streams.record import Place
 
 __all__ = ["DebeziumExact"]
 
+_UNCLEAR = (
+    "it may be a row that Debezium sent again, or another one that a COPY wrote: its table has no"
+    " key, and Debezium does not count events. Set provide.transaction.metadata=true"
+    " (Debezium 3.6.1 or newer), or give the table a key"
+)
+
 
 class DebeziumExact(DebeziumEnvelope):
     """Every event once, as an insert, update or delete of a row that must be as it says."""
@@ -105,6 +111,9 @@ class DebeziumExact(DebeziumEnvelope):
         current = self._in_snapshot(place, self._newest[place], event)
         if current is None:
             return None
+        if change.key is None and current.leaves_open(event):
+            self._newest[place] = current.unclear()
+            raise BadValue(_UNCLEAR)
         followed = current.follow(event)
         if followed is None:
             self._newest[place] = current.passed(event)

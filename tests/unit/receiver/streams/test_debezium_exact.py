@@ -42,6 +42,24 @@ def test_state_moves_past_a_delete_when_what_follows_cannot_be_read(envelope, ou
     assert len(outlet.changes()) == 1
 
 
+def test_row_without_a_key_that_may_have_come_again_is_refused(envelope, outlet):
+    rows = [event("c", after={"id": n}, last_commit=5, lsn=6) for n in (1, 2, 1, 3)]
+    for offset, own in enumerate(rows[:2]):
+        envelope.take(record(PLACE, offset, None, own), outlet.gathered)
+    assert len(outlet.changes()) == 2
+    # A row like the first, and then whatever follows at that place of the log.
+    for offset, own in enumerate(rows[2:], 2):
+        with pytest.raises(BadValue, match=r"provide\.transaction\.metadata"):
+            envelope.take(record(PLACE, offset, None, own), outlet.gathered)
+    assert envelope.state_of(PLACE)["is_unclear"]
+    after = event("c", after={"id": 1}, last_commit=5, lsn=7)
+    envelope.take(record(PLACE, 4, None, after), outlet.gathered)
+    assert len(outlet.changes()) == 1
+    # With a key it is certain, and passed over.
+    take(envelope, outlet, 5, after)
+    assert outlet.changes() == []
+
+
 def test_rows_of_a_snapshot_that_come_again_after_an_event_are_passed_over(envelope, outlet):
     row = event("r", after={"id": 1}, lsn=5, snapshot="true")
     take(envelope, outlet, 0, row)
