@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgrepl.decoding.records.schema import Field
+from pgrepl.decoding.records.values import BITS, SOURCE_TYPE
 from pgrepl.export.envelopes.array_text import Elements, read_array
 from pgrepl.export.envelopes.times import iso_date, iso_interval, iso_time, iso_timestamp, iso_zoned
 
@@ -111,7 +112,8 @@ def _bits(length: int) -> ColumnType:
     def encode(text: str) -> bytes:
         return int(text, 2).to_bytes((length + 7) // 8, "little")
 
-    field = Field("", "bytes", _DATA + "Bits", {"length": str(length)})
+    # A reader would not know it from bits that vary in length.
+    field = Field("", "bytes", BITS, {"length": str(length), SOURCE_TYPE: "BIT"})
     return ColumnType(field, encode, PLACEHOLDER.encode())
 
 

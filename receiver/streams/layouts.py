@@ -12,7 +12,7 @@ from pgrepl.decoding.pgoutput import writing
 from pgrepl.decoding.pgoutput.grammar import UNCHANGED
 from pgrepl.decoding.records.columns import HandlingModes, column_converter
 from pgrepl.decoding.records.schema import Field
-from pgrepl.decoding.records.values import BadValue, Converter, type_and_converter
+from pgrepl.decoding.records.values import BITS, BadValue, Converter, type_and_converter
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.target_tables import ColumnSpec, TargetTables
 
@@ -109,8 +109,13 @@ class Layouts:
         wanted = [
             ColumnSpec(field.name, pairs[field.name][0], not field.is_optional) for field in fields
         ]
-        self._tables.ensure(name, wanted, names)
+        types = self._tables.ensure(name, wanted, names)
         converters = {own: converter for own, (_, converter) in pairs.items()}
+        for field in fields:
+            length = field.parameters.get("length", "1")
+            if field.logical == BITS and types[field.name] == f"bit({length})":
+                # A person said what the schema does not: how long its values are.
+                converters[field.name] = column_converter(types[field.name], self._modes)
         made = self._make(name, tuple(pairs), names, converters)
         if len(self._described) >= _KEPT:
             self._described.clear()

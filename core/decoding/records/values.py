@@ -23,8 +23,10 @@ from pgrepl.decoding.records.times import (
 )
 
 __all__ = [
+    "BITS",
     "INSTANTS",
     "NO_LENGTH",
+    "SOURCE_TYPE",
     "BadValue",
     "Converter",
     "array_text",
@@ -138,7 +140,15 @@ _JSON: Sequence[tuple[type, Converter]] = (
 )
 
 
-_NO_ZEROS = "the length of a bit string is not sent, so that its zeros are unknown"
+_NO_ZEROS = (
+    "whether it is bit or bit varying is not sent, nor its length, so that its zeros are unknown."
+    " Make the column of type bit where the source's is, or have Debezium send its type"
+    " (datatype.propagate.source.type)"
+)
+#: Bits, as Debezium sends them.
+BITS = "io.debezium.data.Bits"
+#: What Debezium calls a column's type on the source, where it is told to send it.
+SOURCE_TYPE = "__debezium.source.column.type"
 
 
 def bits_text(value: object, length: int) -> str:
@@ -333,10 +343,13 @@ def type_and_converter(field: Field) -> tuple[str, Converter]:
         precision = parameters.get("connect.decimal.precision") or parameters.get("precision")
         kind = f"numeric({precision},{scale})" if precision else "numeric"
         return kind, lambda value: decimal_text(value, scale)
-    if field.logical == _DATA + "Bits":
+    if field.logical == BITS:
         length = int(parameters.get("length", "1"))
+        if parameters.get(SOURCE_TYPE, "").upper() == "BIT":
+            return f"bit({length})", lambda value: bits_text(value, length)
+        # Of a varbit only the most that it can have is sent, in the form that a bit has.
         kind = "varbit" if length >= NO_LENGTH else f"varbit({length})"
-        return kind, lambda value: bits_text(value, length)
+        return kind, lambda value: varying_bits_text(value, length)
     if field.type == "array" and field.parts:
         kind, item = type_and_converter(field.parts[0])
         return f"{kind}[]", lambda value: array_text(value, item)
