@@ -11,7 +11,7 @@ from typing import Any
 from fastavro import parse_schema, schemaless_writer
 
 from pgrepl.decoding.records.registry import Registry
-from pgrepl.decoding.records.schema import Field
+from pgrepl.decoding.records.schema import NAME_PROPERTY, PARAMETERS_PROPERTY, Field
 from pgrepl.export.envelopes.table_rows import CannotExportError
 from pgrepl.export.record import Record
 from pgrepl.export.sinks.json_records import to_json
@@ -57,9 +57,9 @@ def _plain(field: Field, known: set[str]) -> Any:  # noqa: ANN401  JSON
         schema["connect.type"] = "int16"
     if field.logical is not None:
         schema["connect.version"] = 1
-        schema["connect.name"] = field.logical
+        schema[NAME_PROPERTY] = field.logical
     if field.parameters:
-        schema["connect.parameters"] = dict(field.parameters)
+        schema[PARAMETERS_PROPERTY] = dict(field.parameters)
     return schema if len(schema) > 1 else schema["type"]
 
 
@@ -88,7 +88,7 @@ def _record(field: Field, known: set[str]) -> Any:  # noqa: ANN401  JSON
             for part in field.parts
         ],
         "connect.version": 1,
-        "connect.name": field.logical,
+        NAME_PROPERTY: field.logical,
     }
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pgrepl.decoding.records.schema import Field
+from pgrepl.decoding.records.schema import NAME_PROPERTY, PARAMETERS_PROPERTY, Field
 from pgrepl.errors import ConfigError
 from pgrepl.export.record import Record, Schemas
 from pgrepl.export.sinks.json_records import JsonWriter
@@ -114,12 +115,19 @@ class ParquetFormat:
         """Return the type of a field's values."""
         arrow = self._arrow
         if field.type == "struct":
-            return arrow.struct(
-                [arrow.field(p.name, self.type_of(p), nullable=p.is_optional) for p in field.parts]
-            )
+            return arrow.struct([self._field_of(part, part.name) for part in field.parts])
         if field.type == "array":
-            return arrow.list_(self.type_of(field.parts[0]))
+            return arrow.list_(self._field_of(field.parts[0], "element"))
         return getattr(arrow, _ARROW_TYPES.get(field.type, field.type))()
+
+    def _field_of(self, field: Field, name: str) -> Any:  # noqa: ANN401  a field of pyarrow's
+        """Return a field that notes what Arrow has no type for, as Avro's schemas do."""
+        notes = {}
+        if field.logical is not None:
+            notes[NAME_PROPERTY] = field.logical
+            notes[PARAMETERS_PROPERTY] = json.dumps(dict(field.parameters))
+        kind = self.type_of(field)
+        return self._arrow.field(name, kind, nullable=field.is_optional, metadata=notes or None)
 
 
 #: Where pyarrow has another name than Connect.

@@ -7,8 +7,8 @@ rest of the moves to the next.
 
 from __future__ import annotations
 
+import glob
 import os
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,9 +19,10 @@ from urllib.parse import quote
 from pgrepl.errors import ConfigError
 from pgrepl.export.record import Record, Schemas
 from pgrepl.export.sinks.file_formats import FileFormat, OpenFile
+from pgrepl.export.tables import TableName
 from pgrepl.failpoint import reach
 
-__all__ = ["FileSink", "place_of"]
+__all__ = ["FileSink", "table_folder"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: The number of files that are open at a time; the others are opened again to add to them.
@@ -33,14 +34,17 @@ class _Place:
     """Which file: of a folder, and of one structure where the format wants that."""
 
     folder: str
+    #: Files of a batch in one folder follow one another by it.
+    number: int
     schemas: Schemas | None
 
 
-def place_of(record: Record) -> str:
-    """Return the folder of a record: its table, and the day of its commit."""
-    name = "transaction" if record.name is None else ".".join(map(_safe, record.name))
-    day = _EPOCH + timedelta(microseconds=record.at_us)
-    return f"{name}/day={day:%Y-%m-%d}"
+def table_folder(name: TableName | None) -> str:
+    """Return the folder of a table, or of the records that tell of transactions.
+
+    Programs that read a folder of tables pass over names that begin so.
+    """
+    return "_transaction" if name is None else ".".join(map(_safe, name))
 
 
 def _safe(name: str) -> str:
@@ -57,6 +61,10 @@ class FileSink:
         self._aside = root / f".{_safe(consumer)}"
         self._format = file_format
         self._open: dict[_Place, OpenFile] = {}
+        #: The file that records of a folder go to now.
+        self._current: dict[str, _Place] = {}
+        #: The newest day of each table.
+        self._days: dict[TableName | None, str] = {}
         #: Which files the batch in hand has, and what each is called meanwhile.
         self._places: dict[_Place, str] = {}
         self._moves: Mapping[str, str] = {}
@@ -96,14 +104,11 @@ class FileSink:
         moves = {}
         while self._open:
             self._open.popitem()[1].close()
-        numbers: Counter[str] = Counter()
         for place, aside in self._places.items():
             _flush(self._aside / aside)
-            # Where a table has files of several structures, they follow one another.
-            number = numbers[place.folder]
-            numbers[place.folder] += 1
-            name = f"{batch:012d}{f'-{number}' if number else ''}{self._format.suffix}"
-            moves[aside] = f"{place.folder}/{name}"
+            # In the order of names: "_" stands after the dot.
+            number = f"_{place.number:06d}" if place.number else ""
+            moves[aside] = f"{place.folder}/{batch:012d}{number}{self._format.suffix}"
         _flush(self._aside)
         self._moves = moves
         return {"files": moves}
@@ -126,18 +131,31 @@ class FileSink:
             _flush(final.parent.parent)
         _flush(self._root)
         self._moves = {}
-        self._places = {}
+        self._forget()
 
     def close(self) -> None:
         """Give up what is not prepared."""
         for file in self._open.values():
             file.close()
         self._open.clear()
+        self._forget()
+
+    def _forget(self) -> None:
         self._places = {}
+        self._current.clear()
+        # A batch that was given up may have begun a day that its next try does not.
+        self._days.clear()
 
     def _file(self, record: Record) -> OpenFile:
         typed = record.schemas if self._format.is_typed else None
-        place = _Place(place_of(record), typed)
+        folder = f"{table_folder(record.name)}/{self._day(record)}"
+        place = self._current.get(folder)
+        if place is None or place.schemas is not typed:
+            # What follows does so in a file of its own, else the order would be lost.
+            if place is not None and (ended := self._open.pop(place, None)) is not None:
+                ended.close()
+            number = 0 if place is None else place.number + 1
+            place = self._current[folder] = _Place(folder, number, typed)
         file = self._open.get(place)
         if file is None:
             if len(self._open) >= _OPEN_FILES and self._format.can_append:
@@ -145,6 +163,20 @@ class FileSink:
             aside = self._places.setdefault(place, str(len(self._places)))
             file = self._open[place] = self._format.open(self._aside / aside, record.schemas)
         return file
+
+    def _day(self, record: Record) -> str:
+        """Return the day of a record's commit, or the newest that its table has.
+
+        A clock may go back, and rows of a snapshot may be younger than what follows them; whoever
+        reads the folders in their order is to find what was written in its order.
+        """
+        newest = self._days.get(record.name)
+        if newest is None:
+            there = self._root.glob(f"{glob.escape(table_folder(record.name))}/day=*")
+            newest = max((path.name for path in there), default="")
+        at = _EPOCH + timedelta(microseconds=record.at_us)
+        day = self._days[record.name] = max(newest, f"day={at:%Y-%m-%d}")
+        return day
 
     def _remove_aside(self) -> None:
         for path in self._aside.iterdir():

@@ -85,6 +85,9 @@ class KafkaSink:
     def recover(self, prepared: Mapping[str, Any] | None, batch: int) -> bool:
         """Fence an earlier run, and tell whether what it had prepared was committed."""
         self._make_topic(self._progress_topic, 1, {"cleanup.policy": "compact"})
+        if self._consumer.options["envelope"] == "debezium":
+            # Its readers refuse to begin without it, and a snapshot has no transaction.
+            self._topic(None)
         with self._told("cannot begin"):
             self._producer.init_transactions(_TIMEOUT_S)
         with self._told("cannot read how far the export was"):
@@ -117,8 +120,8 @@ class KafkaSink:
 
     def write(self, record: Record) -> None:
         """Send a record as part of the transaction in hand."""
-        topic = self._topic(record)
-        with self._told("cannot write"):
+        topic = self._topic(record.name)
+        with self._told(f"cannot write to topic {topic}"):
             if not self._is_open:
                 self._producer.begin_transaction()
                 self._is_open = True
@@ -178,18 +181,18 @@ class KafkaSink:
                 self._producer.poll(0)
                 return
 
-    def _topic(self, record: Record) -> str:
-        topic = self._topics.get(record.name)
+    def _topic(self, name: TableName | None) -> str:
+        topic = self._topics.get(name)
         if topic is None:
-            parts = ("transaction",) if record.name is None else record.name
+            parts = ("transaction",) if name is None else name
             topic = _safe(".".join((self._address.prefix, *parts)))
-            if topic in self._topics.values() and record.name is not None:
+            if topic in self._topics.values() and name is not None:
                 raise CannotExportError(
-                    f"the topic of {shown_name(*record.name)}, {topic}, is another table's too",
+                    f"the topic of {shown_name(*name)}, {topic}, is another table's too",
                     hint="Rename one of them, or leave it out.",
                 )
-            self._make_topic(topic, 1 if record.name is None else self._address.partitions, {})
-            self._topics[record.name] = topic
+            self._make_topic(topic, 1 if name is None else self._address.partitions, {})
+            self._topics[name] = topic
         return topic
 
     def _make_topic(self, topic: str, partitions: int, config: dict[str, str]) -> None:
@@ -234,7 +237,9 @@ class KafkaSink:
             message = f"{self._address}: {what}: {error.str() if error is not None else exc}"
             if error is not None and error.code() in _FENCED:
                 raise AlreadyRunning(
-                    message, hint="Another export as the same consumer runs; nothing was lost."
+                    message,
+                    hint="Another export as the same consumer runs, or the transaction took longer"
+                    " than the brokers allow (transaction.max.timeout.ms); nothing was lost.",
                 ) from exc
             if error is not None and (error.retriable() or error.txn_requires_abort()):
                 raise TargetUnavailable(message, hint="Do the brokers answer?") from exc

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from pyarrow import types
 
-from pgrepl.decoding.records.schema import BadSchema, Field
+from pgrepl.decoding.records.schema import NAME_PROPERTY, PARAMETERS_PROPERTY, BadSchema, Field
 from pgrepl.decoding.records.values import INSTANTS
 
 __all__ = ["field_of", "normal_type", "stored_type"]
@@ -53,7 +55,20 @@ def field_of(field: pa.Field) -> Field:
         when no column can have such values.
 
     """
-    return _field(field.name, field.type, is_optional=field.nullable)
+    found = _field(field.name, field.type, is_optional=field.nullable)
+    told = field.metadata or {}
+    if found.logical is None and NAME_PROPERTY.encode() in told:
+        # What our own export notes of a field; Arrow has no type for it.
+        try:
+            parameters = json.loads(told.get(PARAMETERS_PROPERTY.encode(), b"{}"))
+        except ValueError as exc:
+            raise BadSchema(f'column "{field.name}" has notes that cannot be read') from exc
+        if not isinstance(parameters, Mapping):
+            raise BadSchema(f'column "{field.name}" has notes that cannot be read')
+        name = told[NAME_PROPERTY.encode()].decode("utf-8", "replace")
+        texts = {str(key): str(own) for key, own in parameters.items()}
+        return replace(found, logical=name, parameters=texts)
+    return found
 
 
 def _field(name: str, kind: pa.DataType, *, is_optional: bool = True) -> Field:
@@ -65,9 +80,9 @@ def _field(name: str, kind: pa.DataType, *, is_optional: bool = True) -> Field:
         own = "struct"
         parts = tuple(field_of(kind.field(number)) for number in range(kind.num_fields))
     elif types.is_map(kind):
-        own, parts = "map", (_field("", kind.item_type),)
+        own, parts = "map", (field_of(kind.item_field.with_name("")),)
     elif _is_list(kind):
-        own, parts = "array", (_field("", kind.value_type),)
+        own, parts = "array", (field_of(kind.value_field.with_name("")),)
     if not own:
         raise BadSchema(f'column "{name}" is of type {kind}, which no column of a table has')
     return Field(name, own, logical, parameters, is_optional, parts)

@@ -34,7 +34,10 @@ _PARQUET, _PARQUET_MAGIC = ".parquet", b"PAR1"
 
 
 def find_files(config: SourceConfig) -> Mapping[str, Path]:
-    """Return the files by their names in the folder: in it, or one folder deeper."""
+    """Return the files by their names in the folder: in it, or in the folder of a table.
+
+    Such a folder may be divided by days and the like, in folders that are named ``name=value``.
+    """
     root = Path(config.stream.path)
     if not root.is_dir():
         raise SourceError(
@@ -43,10 +46,12 @@ def find_files(config: SourceConfig) -> Mapping[str, Path]:
         )
     found = [
         path
-        for pattern in ("*", "*/*")
+        for pattern in ("*", "*/*", "*/*=*/*", "*/*=*/*=*/*")
         for path in root.glob(pattern)
         # Hidden files are those that others still write, or their checksums.
-        if path.suffix in SUFFIXES and not path.name.startswith((".", "_")) and path.is_file()
+        if path.suffix in SUFFIXES
+        and not any(part.startswith((".", "_")) for part in path.relative_to(root).parts)
+        and path.is_file()
     ]
     return {path.relative_to(root).as_posix(): path for path in sorted(found)}
 

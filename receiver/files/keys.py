@@ -21,13 +21,19 @@ def split(datum: Datum, key: Sequence[str]) -> tuple[Datum | None, Datum | None]
     value, schema = datum
     if not isinstance(value, Mapping):
         return None, datum
-    if _KEY in value and value.keys() <= {_KEY, _VALUE}:
+    if (_KEY in value and value.keys() <= {_KEY, _VALUE}) or _is_event_alone(value):
         return _part(value, schema, _KEY), _part(value, schema, _VALUE)
     row, row_schema = _row(value, schema)
     if not key or row is None or any(name not in row for name in key):
         return None, datum
     own = Field("", "struct", parts=_parts(row_schema, key)) if row_schema is not None else None
     return Datum({name: row[name] for name in key}, own), datum
+
+
+def _is_event_alone(value: Mapping[str, object]) -> bool:
+    """Whether it is an event of a table without a key, in a format that has no null keys."""
+    own = value.get(_VALUE)
+    return value.keys() == {_VALUE} and isinstance(own, Mapping) and {"op", "source"} <= own.keys()
 
 
 def _part(value: Mapping[str, object], schema: Field | None, name: str) -> Datum | None:

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["BadSchema", "Field", "read_avro", "read_connect"]
+__all__ = [
+    "NAME_PROPERTY",
+    "PARAMETERS_PROPERTY",
+    "BadSchema",
+    "Field",
+    "read_avro",
+    "read_connect",
+]
 
 #: Avro's types without a name, and Connect's.
 _AVRO_TYPES = {
@@ -37,6 +44,9 @@ _AVRO_LOGICAL = {
     "decimal": "org.apache.kafka.connect.data.Decimal",
     "uuid": "io.debezium.data.Uuid",
 }
+#: Where Avro's schemas, and our Parquet files, have the name and the parameters of Connect's type.
+NAME_PROPERTY = "connect.name"
+PARAMETERS_PROPERTY = "connect.parameters"
 _SCALARS = frozenset(
     {"int8", "int16", "int32", "int64", "float32", "float64", "boolean", "string", "bytes"}
 )
@@ -161,11 +171,11 @@ class _Avro:
             parts = (self.read(schema["items"], "", space),)
         elif kind == "map":
             parts = (self.read(schema["values"], "", space),)
-        parameters = {str(k): str(v) for k, v in schema.get("connect.parameters", {}).items()}
+        parameters = {str(k): str(v) for k, v in schema.get(PARAMETERS_PROPERTY, {}).items()}
         for own in ("scale", "precision"):
             if own in schema:
                 parameters.setdefault(own, str(schema[own]))
-        logical = schema.get("connect.name") or _AVRO_LOGICAL.get(schema.get("logicalType", ""))
+        logical = schema.get(NAME_PROPERTY) or _AVRO_LOGICAL.get(schema.get("logicalType", ""))
         return Field(
             name,
             str(schema.get("connect.type", _AVRO_TYPES[kind])),

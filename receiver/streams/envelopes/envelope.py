@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from pgrepl.decoding.records.schema import Field
 from pgrepl.decoding.records.serialized import Datum, Reader
@@ -136,12 +137,14 @@ def _read(reader: Reader, data: bytes | Datum, what: str) -> Datum:
 def table_of(topic: str) -> TableName:
     """Return the table that a topic is about, by its name.
 
-    >>> table_of("srv.public.orders"), table_of("orders"), table_of("shop.orders/1.avro")
-    (('public', 'orders'), ('public', 'orders'), ('shop', 'orders'))
+    In names of files a percent sign and two digits stand for what would end a name there.
+
+    >>> table_of("srv.public.orders"), table_of("orders"), table_of("shop.a%2Eb/1.avro")
+    (('public', 'orders'), ('public', 'orders'), ('shop', 'a.b'))
     """
     # A file is named after its table, or the folder that it is in is.
     topic, _, file = topic.partition("/")
     if not file:
         topic = _SUFFIX.sub("", topic)
     schema, _, table = topic.rpartition(".")
-    return schema.rpartition(".")[2] or _DEFAULT_SCHEMA, table
+    return unquote(schema.rpartition(".")[2]) or _DEFAULT_SCHEMA, unquote(table)

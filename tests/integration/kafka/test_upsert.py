@@ -8,6 +8,7 @@ from pgrepl.doctor import examine
 from pgrepl.drop import drop_source
 from pgrepl.errors import SourceError, TargetError
 from pgrepl.status import read_status
+from tests.support.streams.debezium_made import event
 
 SCHEMA = {
     "type": "struct",
@@ -82,6 +83,18 @@ def test_records_without_a_schema_wait_for_their_table_and_others_go_on(topics, 
     assert stream.rows("select id, n::text, at::text, doc::text, more from feed_public.plain") == [
         (1, "1.1", "2024-01-01", '{"a": [1.5, null]}', None)
     ]
+
+
+@pytest.mark.parametrize("envelope", ["upsert", "debezium"])
+def test_schema_that_is_not_ours_is_refused(topics, stream_of, envelope):
+    topic, ends = topics.make("public.people"), topics.make("transaction")
+    row = event("r", table="people", after={"id": 1}, lsn=5, snapshot="true")
+    topics.send(topic, [put(1, "ann") if envelope == "upsert" else ({"id": 1}, row)])
+    settings = {"transaction_topic": ends} if envelope == "debezium" else {}
+    stream = stream_of(topic, envelope=envelope, **settings)
+    stream.target.execute("create schema feed_public")
+    with pytest.raises(TargetError, match="not owned by pgrepl"):
+        stream.receive()
 
 
 def test_topic_made_anew_is_refused(topics, stream_of):

@@ -50,11 +50,11 @@ def test_parquet_has_the_types_of_the_schemas(tmp_path):
     assert again.recover({"sink": prepared}, 3)
     found = sorted(path.relative_to(tmp_path / "out") for path in tmp_path.rglob("*.parquet"))
     assert [path.as_posix() for path in found] == [
-        "public.orders/day=1970-01-01/000000000004-1.parquet",
         "public.orders/day=1970-01-01/000000000004.parquet",
+        "public.orders/day=1970-01-01/000000000004_000001.parquet",
         "public.orders/day=1970-01-02/000000000004.parquet",
     ]
-    (row,) = parquet.ParquetFile(tmp_path / "out" / found[1]).read().to_pylist()
+    (row,) = parquet.ParquetFile(tmp_path / "out" / found[0]).read().to_pylist()
     assert row["key"] == {"c0": 1}
     after = row["value"]["after"]
     assert math.isnan(after.pop("c1"))
@@ -68,6 +68,29 @@ def test_parquet_has_the_types_of_the_schemas(tmp_path):
     }
     (row,) = parquet.ParquetFile(tmp_path / "out" / found[2]).read().to_pylist()
     assert row["value"]["after"] == {"c0": 3, "c1": "y"}
+
+
+def test_order_of_names_is_that_of_what_was_written(tmp_path):
+    """A structure that comes back, a clock that goes back, and another run after midnight."""
+    envelope = DebeziumEnvelope("srv", "shop", lambda: 0, is_avro=True)
+    list(envelope.begin(Moment(7, 1000, 900, 0)))
+    wide, narrow = table("orders", "integer", "text"), table("orders", "integer")
+    for batch, is_new in ((1, True), (2, False)):
+        sink = FileSink(tmp_path, "files", ParquetFormat(), is_new=is_new)
+        for number, day in ((0, 1), (1, 1), (2, 0), (3, 1)):
+            own = wide if number % 2 else narrow
+            texts = (str(10 * batch + number), "x")[: len(own.columns)]
+            for record in records(envelope, own, *texts, day=day):
+                sink.write(record)
+        sink.prepare(batch)
+        sink.commit()
+    found = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.parquet"))
+    values = [
+        row["value"]["after"]["c0"]
+        for path in found
+        for row in parquet.ParquetFile(tmp_path / path).read().to_pylist()
+    ]
+    assert values == [10, 11, 12, 13, 20, 21, 22, 23]
 
 
 def test_what_was_not_prepared_is_removed(tmp_path):
