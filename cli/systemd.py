@@ -38,7 +38,8 @@ def systemd(
     """Print unit files, or a crontab, that run pgrepl for this configuration.
 
     One template unit receives, one instance per source; one unit replays; pgrepl.target starts and
-    stops them together. Nothing is installed.
+    stops them together. Another template exports: PGREPL_EXPORT in /etc/pgrepl/export/INSTANCE is
+    what stands after "pgrepl export". Nothing is installed.
     """
     from pgrepl.systemd import Installation, make_crontab, make_units
 

@@ -94,6 +94,15 @@ CacheDirectoryMode=0700
 KillMode=mixed
 TimeoutStopSec=120"""
 
+# Instances are named by who runs it; the options stand in a file, so that none is in the unit.
+_EXPORT = """\
+Type=exec
+# PGREPL_EXPORT: what stands after "pgrepl export", such as: shop --to kafka://10.0.0.7:9092/shop
+EnvironmentFile=/etc/pgrepl/export/%i
+ExecStart={program} export $PGREPL_EXPORT --config {config}
+TimeoutStopSec=120
+# A folder that files are exported to, in a drop-in: ReadWritePaths=/srv/changes"""
+
 _TARGET = """\
 {made_by}
 [Unit]
@@ -159,6 +168,12 @@ def make_units(installation: Installation) -> Mapping[str, str]:
             _REPLAY.format(**paths),
             # The JVM asks the kernel for the machine's addresses.
             _HARDENING.format(netlink=" AF_NETLINK"),
+        ),
+        "pgrepl-export@.service": _unit(
+            installation,
+            "pgrepl: export %i",
+            _EXPORT.format(**paths),
+            _HARDENING.format(netlink=""),
         ),
     }
 

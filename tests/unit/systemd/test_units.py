@@ -37,7 +37,17 @@ def write_units(folder: Path, made: Installation) -> list[Path]:
     receivers = [folder / f"pgrepl-receive@{name}.service" for name in made.sources]
     for receiver in receivers:
         receiver.symlink_to("pgrepl-receive@.service")
-    return [*receivers, folder / "pgrepl-replay.service", folder / "pgrepl.target"]
+    export = folder / "pgrepl-export@orders.service"
+    export.symlink_to("pgrepl-export@.service")
+    return [*receivers, export, folder / "pgrepl-replay.service", folder / "pgrepl.target"]
+
+
+FILES = {
+    "pgrepl.target",
+    "pgrepl-receive@.service",
+    "pgrepl-replay.service",
+    "pgrepl-export@.service",
+}
 
 
 def setting(text: str, name: str) -> str:
@@ -89,7 +99,10 @@ def test_mistake_in_a_unit_would_be_noticed(tmp_path):
 
 
 @needs_systemd
-@pytest.mark.parametrize("unit", ["pgrepl-receive@shop.service", "pgrepl-replay.service"])
+@pytest.mark.parametrize(
+    "unit",
+    ["pgrepl-receive@shop.service", "pgrepl-replay.service", "pgrepl-export@orders.service"],
+)
 def test_units_are_exposed_little(tmp_path, unit):
     write_units(tmp_path, installation(user="pgrepl", group="pgrepl"))
     done = subprocess.run(
@@ -108,9 +121,16 @@ def test_receiver_speaks_to_systemd_and_its_watchdog():
     assert setting(text, "ExecStart").endswith(" receive %i --config /etc/pgrepl/pgrepl.toml")
 
 
+def test_options_of_an_export_stand_in_a_file_of_its_instance():
+    text = make_units(installation())["pgrepl-export@.service"]
+    assert "EnvironmentFile=/etc/pgrepl/export/%i\n" in text
+    run = "export $PGREPL_EXPORT --config /etc/pgrepl/pgrepl.toml"
+    assert setting(text, "ExecStart").endswith(run)
+
+
 def test_what_a_person_must_mend_is_not_restarted():
     assert permanent_exit_codes() == [2, 10, 40, 50, 60]
-    for name in ("pgrepl-receive@.service", "pgrepl-replay.service"):
+    for name in ("pgrepl-receive@.service", "pgrepl-replay.service", "pgrepl-export@.service"):
         text = make_units(installation())[name]
         assert setting(text, "RestartPreventExitStatus") == "2 10 40 50 60"
         assert setting(text, "Restart") == "on-failure"
@@ -144,13 +164,13 @@ def test_program_prints_units_with_its_own_paths(config):
     done = run_pgrepl("systemd", "--config", config, "--user", "repl")
     assert done.returncode == 0, done.stderr
     assert f"ExecStart={COMMAND[0]} receive %i --config {config}" in done.stdout
-    assert done.stdout.count("User=repl\nGroup=repl\n") == 2
+    assert done.stdout.count("User=repl\nGroup=repl\n") == 3
     assert "# --- pgrepl.target" in done.stdout
 
 
 def test_program_prints_json_and_a_crontab(config):
     units = json.loads(run_pgrepl("systemd", "--config", config, "--json").stdout)
-    assert set(units) == {"pgrepl.target", "pgrepl-receive@.service", "pgrepl-replay.service"}
+    assert set(units) == FILES
     assert "receive shop --once" in run_pgrepl("systemd", "--cron", "--config", config).stdout
 
 
@@ -160,11 +180,7 @@ def test_files_are_written_again_but_never_over_those_of_others(config, tmp_path
     for _ in range(2):
         done = run_pgrepl("systemd", "--config", config, "--output", folder)
         assert done.returncode == 0, done.stderr
-        assert {path.name for path in folder.iterdir()} == {
-            "pgrepl.target",
-            "pgrepl-receive@.service",
-            "pgrepl-replay.service",
-        }
+        assert {path.name for path in folder.iterdir()} == FILES
     (folder / "pgrepl-replay.service").write_text("mine")
     (folder / "pgrepl.target").unlink()
     done = run_pgrepl("systemd", "--config", config, "--output", folder)
