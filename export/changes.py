@@ -20,7 +20,7 @@ from pgrepl.export.tables import ExportedTable, TableName, of_definition
 from pgrepl.export.transactions import SpooledTransaction
 from pgrepl.store.spool.spool_format import DDL_TABLE
 
-__all__ = ["Changes"]
+__all__ = ["Changes", "read_change"]
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Changes:
             if name == DDL_TABLE:
                 self._take_ddl(decoder, message)
             elif self._is_selected(name):
-                change = self._read(decoder, message, name)
+                change = read_change(decoder, message, name)
                 if self._is_contained(name, transaction.begin):
                     continue
                 if moment is None:
@@ -147,16 +147,6 @@ class Changes:
             return False
         return table.start.contains()(begin.xid, begin.commit_lsn)
 
-    def _read(self, decoder: PayloadDecoder, message: bytes, name: TableName) -> RowChange:
-        try:
-            return decoder.read_change(message)
-        except UnicodeDecodeError as exc:
-            raise CannotExportError(
-                f"a value of {shown_name(*name)} is not valid in encoding {decoder.encoding}",
-                hint="Leave the table out, or correct the value on the source; then start over"
-                " with --restart.",
-            ) from exc
-
     def _moment(self, begin: Begin) -> Moment:
         try:
             at = datetime.fromisoformat(begin.commit_at)
@@ -164,3 +154,21 @@ class Changes:
             raise SpoolError("the time of a commit cannot be read") from exc
         at_us = (at - _EPOCH) // _MICROSECOND
         return Moment(begin.xid, begin.commit_lsn, self.last_commit, at_us)
+
+
+def read_change(decoder: PayloadDecoder, message: bytes, name: TableName) -> RowChange:
+    """Return a change of a table as values.
+
+    Raises
+    ------
+    CannotExportError
+        when a value is not valid in the source's encoding.
+
+    """
+    try:
+        return decoder.read_change(message)
+    except UnicodeDecodeError as exc:
+        raise CannotExportError(
+            f"a value of {shown_name(*name)} is not valid in encoding {decoder.encoding}",
+            hint="Leave the table out, or correct the value on the source; then start over.",
+        ) from exc

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pgrepl.config.model import Config, SourceConfig
-from pgrepl.config.naming import TableSelection
+from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.errors import PgreplError, Retry, UsageError
 from pgrepl.export.changes import Changes
 from pgrepl.export.envelopes.debezium import Moment
@@ -22,7 +22,7 @@ from pgrepl.export.plan import ExportPlan, ExportSettings
 from pgrepl.export.position import ConsumerPosition
 from pgrepl.export.sinks.sink import Sink
 from pgrepl.export.start import ExportStart, find_start, find_table, read_rows
-from pgrepl.export.tables import ExportedTable
+from pgrepl.export.tables import ExportedTable, TableName
 from pgrepl.export.transactions import read_transactions
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn, as_lsn
@@ -37,6 +37,7 @@ from pgrepl.store.migrations import migrate
 from pgrepl.store.progress.receive_progress import last_written
 from pgrepl.store.progress.shard_progress import Fenced
 from pgrepl.store.sources import SourceRow, find_source
+from pgrepl.store.spool.consumer_gaps import read_gaps
 from pgrepl.store.spool.consumers import Consumer, touch
 from pgrepl.store.spool.spool_rows import read_parts, read_segments
 from pgrepl.terminal import command
@@ -82,6 +83,8 @@ class Exporter:
         self._stopping = threading.Event()
         self._is_restart = False
         self._result = ExportResult()
+        #: Tables that are not exported whole, of which was told.
+        self._told: set[TableName] = set()
         self._selection = TableSelection.of(plan.tables or ("*.*",))
 
     def stop(self) -> None:
@@ -133,6 +136,7 @@ class Exporter:
                 lambda name: find_table(connection, row.source_id, name),
             )
             changes.has_new_tables = False
+            self._tell_gaps(connection, consumer)
             self._follow(connection, position, consumer, sink, changes, once=once)
 
     def _find_source(self, connection: Connection) -> SourceRow:
@@ -215,6 +219,7 @@ class Exporter:
                     consumer = position.settle(consumer, sink, state)
                     changes.has_new_tables = False
                     self._result.batch_count += 1
+                    self._tell_gaps(connection, consumer)
                     if not once and self._plan.pause_s:
                         left = began + self._plan.pause_s - time.monotonic()
                         self._stopping.wait(max(left, 0.0))
@@ -225,6 +230,19 @@ class Exporter:
                 if once:
                     return
                 listener.wait(self._settings.touch_s, Pause(0, 0, 0), self._stopping)
+
+    def _tell_gaps(self, connection: Connection, consumer: Consumer) -> None:
+        """Say, once each, of which tables the changes that were handed on are not everything."""
+        gaps = read_gaps(connection, [consumer.source_id])
+        for name, reason in gaps.get((consumer.source_id, consumer.name), {}).items():
+            if name not in self._told:
+                self._told.add(name)
+                logger.warning(
+                    "rows of table %s changed without a change in the spool: what is exported is"
+                    " not everything (%s); start over with --restart --snapshot",
+                    shown_name(*name),
+                    reason,
+                )
 
     def _next(
         self,

@@ -118,7 +118,7 @@ def _read_tables(
             "no replicated table matches", hint="Name tables as on the source: SCHEMA.TABLE."
         )
     for table in found:
-        _check(table)
+        _check(table, with_rows=since is not None)
     keys = read_keys(connection, found)
     return [
         StartTable(
@@ -130,7 +130,7 @@ def _read_tables(
     ]
 
 
-def _check(table: ExportableTable) -> None:
+def _check(table: ExportableTable, *, with_rows: bool) -> None:
     """Refuse a table that is not what it is at replay's position."""
     reason = None
     if table.state != "ready":
@@ -139,6 +139,8 @@ def _check(table: ExportableTable) -> None:
         reason = "is paused" if table.parked_kind == "paused" else "is parked"
     elif table.is_copied_again:
         reason = "is being copied again"
+    elif with_rows and table.resync_reason is not None:
+        reason = f"has to be copied again ({table.resync_reason})"
     if reason is not None:
         raise DdlError(
             f"table {shown_name(table.schema, table.table)} {reason}, so that an export cannot"

@@ -25,6 +25,8 @@ _Run = tuple[PayloadDecoder, Sequence[bytes]]
 class SpooledTransaction:
     """A transaction; its changes can be read once."""
 
+    #: The segment that it is in.
+    seq: int
     begin: Begin
     runs: Iterable[_Run]
 
@@ -45,12 +47,12 @@ def read_transactions(
     """
     for seq, own in groupby(parts, attrgetter("seq")):
         if seq in lone:
-            yield _read_one(own)
+            yield _read_one(seq, own)
         else:
-            yield from _merge(own)
+            yield from _merge(seq, own)
 
 
-def _read_one(parts: Iterator[SpooledPart]) -> SpooledTransaction:
+def _read_one(seq: int, parts: Iterator[SpooledPart]) -> SpooledTransaction:
     first = next(parts)
     (begin, messages), *others = _by_transaction(first)
 
@@ -64,17 +66,17 @@ def _read_one(parts: Iterator[SpooledPart]) -> SpooledTransaction:
 
     if others:
         raise unreadable("a segment of one transaction has another")
-    return SpooledTransaction(begin, runs())
+    return SpooledTransaction(seq, begin, runs())
 
 
-def _merge(parts: Iterable[SpooledPart]) -> Iterator[SpooledTransaction]:
+def _merge(seq: int, parts: Iterable[SpooledPart]) -> Iterator[SpooledTransaction]:
     found: dict[int, tuple[Begin, list[_Run]]] = {}
     for part in parts:
         for begin, messages in _by_transaction(part):
             _, runs = found.setdefault(begin.commit_lsn, (begin, []))
             runs.append((part.decoder, messages))
     for commit_lsn in sorted(found):
-        yield SpooledTransaction(*found[commit_lsn])
+        yield SpooledTransaction(seq, *found[commit_lsn])
 
 
 def _by_transaction(part: SpooledPart) -> list[tuple[Begin, list[bytes]]]:

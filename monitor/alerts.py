@@ -22,6 +22,7 @@ KINDS = {
     "parked": "the table is not parked any more",
     "ddl": "no DDL waits any more",
     "lag": "the lag is below the limit again",
+    "consumer": "the consumer moved again, or was forgotten",
     "receiver": "a receiver is connected again",
 }
 
@@ -123,6 +124,16 @@ def _of_source(source: SourceStatus, limits: AlertsConfig) -> Iterator[Alert]:
             message="captured DDL waits for a person",
             commands=(command("ddl", "pending", source.name),),
         )
+    for consumer in target.consumers:
+        if consumer.lost_at is not None or consumer.is_in_danger(target.clock_at):
+            what = "was let go" if consumer.lost_at is not None else "is let go soon"
+            yield Alert(
+                source=source.name,
+                kind="consumer",
+                subject=consumer.name,
+                message=f"consumer {consumer.name} {what}: it did not move for long",
+                commands=(command("status", source.name),),
+            )
     limit_s = limits.lag.total_seconds()
     # Who paused a source knows that it lags.
     if positions is not None and target.pause is None and positions.applied.lag_s > limit_s:

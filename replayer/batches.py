@@ -11,7 +11,15 @@ from pgrepl.position import Position
 from pgrepl.store.spool.spool_format import SegmentKind
 from pgrepl.store.spool.spool_rows import Segment
 
-__all__ = ["Batch", "Limits", "Segment", "missing_segment", "plan_batch", "shard_buckets"]
+__all__ = [
+    "Batch",
+    "Limits",
+    "Segment",
+    "check_segment",
+    "missing_segment",
+    "plan_batch",
+    "shard_buckets",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +71,7 @@ def plan_batch(segments: Sequence[Segment], from_seq: int, limits: Limits) -> Ba
             break
         if chosen and not _fits(chosen, segment, change_count, limits):
             break
-        _check(segment, number)
+        check_segment(segment, number)
         chosen.append(segment)
         change_count += segment.change_count
     if not chosen:
@@ -105,7 +113,15 @@ def _fits(chosen: Sequence[Segment], segment: Segment, change_count: int, limits
     )
 
 
-def _check(segment: Segment, number: int) -> None:
+def check_segment(segment: Segment, number: int) -> None:
+    """Refuse a segment that is not the one of that number, or that is not whole.
+
+    Raises
+    ------
+    SpoolError
+        which names what is missing.
+
+    """
     if segment.seq != number:
         raise _incomplete(f"segment {number} is missing, the next one is {segment.seq}")
     if segment.part_count != segment.written_count:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
+from pgrepl.config.naming import shown_name
 from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.judge import SourceStatus
 from pgrepl.status.lag import Positions, Step
@@ -141,11 +143,11 @@ def _target(target: TargetFacts) -> dict[str, Any]:
             for table in target.copies
         ],
         "failures": [asdict(failure) for failure in target.failures],
-        "consumers": [_consumer(consumer) for consumer in target.consumers],
+        "consumers": [_consumer(consumer, target.clock_at) for consumer in target.consumers],
     }
 
 
-def _consumer(consumer: ConsumerOverview) -> dict[str, Any]:
+def _consumer(consumer: ConsumerOverview, now: datetime) -> dict[str, Any]:
     return {
         "name": consumer.name,
         "kind": consumer.kind,
@@ -153,9 +155,14 @@ def _consumer(consumer: ConsumerOverview) -> dict[str, Any]:
         "state": consumer.state,
         "lsn": consumer.lsn,
         "segments_behind": consumer.segment_count,
+        "lag_bytes": consumer.lag_bytes,
+        "spool_bytes": consumer.byte_count,
+        "seconds_left": consumer.seconds_left(now),
+        "is_in_danger": consumer.is_in_danger(now),
         "moved_at": consumer.moved_at,
         "keep_seconds": consumer.keep.total_seconds(),
         "lost_at": consumer.lost_at,
+        "incomplete_tables": {shown_name(*name): reason for name, reason in consumer.gaps.items()},
     }
 
 

@@ -22,6 +22,7 @@ from pgrepl.errors import (
     SpoolError,
     TargetError,
 )
+from pgrepl.status.consumer_problems import consumer_problems
 from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.lag import Positions, measure
 from pgrepl.status.problem import NAMED, Problem
@@ -29,7 +30,7 @@ from pgrepl.status.table_problems import table_problems
 from pgrepl.store.monitoring.overview import FailureOverview
 from pgrepl.terminal import command
 
-__all__ = ["Problem", "SourceStatus", "State", "judge", "judge_unconfigured", "worst_code"]
+__all__ = ["SourceStatus", "State", "judge", "judge_unconfigured", "worst_code"]
 
 #: From the worst on. Nothing can be said without the target; a lag may pass by itself.
 _SEVERITY = (
@@ -96,7 +97,7 @@ def judge(
             problems += _publication_problems(config, facts)
         problems += _target_problems(config, facts, target)
         problems += table_problems(config, target)
-        problems += _consumer_problems(config, target)
+        problems += consumer_problems(config, target)
         problems += map(_failure, target.failures)
         problems += _lag_problems(positions, max_lag)
     if wal_bytes_per_s is None and facts is not None:
@@ -200,20 +201,6 @@ def _slot_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem
     # The source was asked first, and hears of nothing that is not on the target's disk.
     if confirmed is not None and received is not None and confirmed > received:
         yield _broken("gap", f"{slot} was consumed up to {confirmed} by another client", row.name)
-
-
-def _consumer_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Problem]:
-    for consumer in target.consumers:
-        if consumer.lost_at is not None:
-            own = ("--to", consumer.destination, "--consumer", consumer.name)
-            yield Problem(
-                SpoolError.exit_code,
-                "consumer-lost",
-                f'consumer "{consumer.name}" was let go: it had not moved for'
-                f" {print_duration(consumer.keep.total_seconds())}, and what follows {consumer.lsn}"
-                " is not in the spool any more",
-                f"Use --restart --snapshot, or: {command('export', config.name, *own, '--forget')}",
-            )
 
 
 def _target_problems(

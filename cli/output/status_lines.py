@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pgrepl.durations import print_duration
@@ -131,7 +132,7 @@ def _target(target: TargetFacts) -> Iterator[Line]:
         )
         yield Line(f"  shard {shard.shard}", text, "yellow" if lag else "")
     for consumer in target.consumers:
-        yield _consumer(consumer)
+        yield _consumer(consumer, target.clock_at)
     yield Line("  tables", _tables(target))
     for table in target.tables:
         if reason := _not_well(table):
@@ -142,7 +143,7 @@ def _target(target: TargetFacts) -> Iterator[Line]:
         yield Line("  last error", f"{failure.stage}, {failure.at:%Y-%m-%d %H:%M:%S}Z", "red")
 
 
-def _consumer(consumer: ConsumerOverview) -> Line:
+def _consumer(consumer: ConsumerOverview, now: datetime) -> Line:
     label = f"  {consumer.kind}"
     place = f"{consumer.name} to {consumer.destination}"
     if consumer.lost_at is not None:
@@ -152,8 +153,13 @@ def _consumer(consumer: ConsumerOverview) -> Line:
     if not consumer.segment_count:
         return Line(label, f"{place}: all exported")
     lag = f"lags by {counted(consumer.segment_count, 'segment')}"
+    kept = f"{print_bytes(consumer.byte_count)} kept"
     moved = f"moved {consumer.moved_at:%Y-%m-%d %H:%M:%S}Z"
-    return Line(label, f"{consumer.lsn!s:17} {lag}, {place}, {moved}", "yellow")
+    text = f"{consumer.lsn!s:17} {lag}, {kept}, {place}, {moved}"
+    left_s = consumer.seconds_left(now)
+    if left_s is not None and consumer.is_in_danger(now):
+        return Line(label, f"{text}, let go in {print_duration(left_s)}", "red")
+    return Line(label, text, "yellow")
 
 
 def _spool(target: TargetFacts) -> str:

@@ -50,7 +50,7 @@ from pgrepl.store.tables.source_tables import (
     read_source_tables,
     set_source_oid,
 )
-from pgrepl.store.tables.table_marks import mark_resync, mark_void
+from pgrepl.store.tables.table_marks import mark_changed, mark_void
 from pgrepl.syntax.parse import Tree, walk
 
 __all__ = ["Workspace"]
@@ -275,7 +275,7 @@ class Workspace:
         schemas = {target: schema for schema, target in self.names.schemas.items()}
         for relation in self._family(table):
             key = (schemas[relation.schema], relation.name)
-            mark_resync(self.connection, self.source_id, key, reason)
+            mark_changed(self.connection, self.source_id, key, reason)
             if is_due:
                 mark_due(self.connection, self.source_id, key, reason)
             if is_void:

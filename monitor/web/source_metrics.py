@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias, get_args
 
 from pgrepl.status import SourceStatus
 from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.judge import State
 from pgrepl.store.parked import ParkingKind
+from pgrepl.store.spool.consumers import ConsumerOverview
 
 __all__ = ["COUNTERS", "GAUGES", "Measure"]
 
@@ -112,6 +114,17 @@ def _receiver(status: SourceStatus) -> Iterator[_Sample]:
         yield (), is_active or status.target.is_receiving
 
 
+def _consumers(read: Callable[[ConsumerOverview, datetime], float | None]) -> _Read:
+    """Read a value of each consumer of the spool."""
+
+    def read_all(status: SourceStatus) -> Iterator[_Sample]:
+        if status.target is not None:
+            for consumer in status.target.consumers:
+                yield (consumer.name,), read(consumer, status.target.clock_at)
+
+    return read_all
+
+
 def _oldest(target: TargetFacts) -> float | None:
     at = target.row.oldest_commit_at
     return None if at is None else at.timestamp()
@@ -202,6 +215,36 @@ GAUGES = (
         "Segments that a shard has not applied.",
         _shards,
         ("shard",),
+    ),
+    Measure(
+        "pgrepl_consumer_lag_segments",
+        "Segments of the spool that a consumer (an export, a stream of Spark) has not passed.",
+        _consumers(lambda consumer, _: consumer.segment_count),
+        ("consumer",),
+    ),
+    Measure(
+        "pgrepl_consumer_lag_bytes",
+        "WAL of the source between what was received and the position of a consumer.",
+        _consumers(lambda consumer, _: consumer.lag_bytes),
+        ("consumer",),
+    ),
+    Measure(
+        "pgrepl_consumer_spool_bytes",
+        "What of the spool a consumer has not passed, as it is stored.",
+        _consumers(lambda consumer, _: consumer.byte_count),
+        ("consumer",),
+    ),
+    Measure(
+        "pgrepl_consumer_expiry_seconds",
+        "After how long a consumer is let go if it does not move; missing when it has read all.",
+        _consumers(lambda consumer, now: consumer.seconds_left(now)),
+        ("consumer",),
+    ),
+    Measure(
+        "pgrepl_consumer_lost",
+        "Whether a consumer was let go: the spool is not kept for it any longer.",
+        _consumers(lambda consumer, _: consumer.lost_at is not None),
+        ("consumer",),
     ),
     Measure("pgrepl_tables", "Tables by the state of their copy.", _tables, ("state",)),
     Measure(

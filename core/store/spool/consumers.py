@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.progress.shard_progress import Fenced, take_positions
+from pgrepl.store.spool.consumer_gaps import read_gaps
 
 __all__ = [
     "Consumer",
@@ -26,13 +27,14 @@ __all__ = [
     "find_consumer",
     "forget_prepared",
     "move_to_prepared",
+    "pass_segment",
     "prepare",
     "read_consumers",
     "remove_consumer",
     "touch",
 ]
 
-ConsumerKind = Literal["kafka", "files"]
+ConsumerKind = Literal["kafka", "files", "spark"]
 ConsumerState = Literal["starting", "active", "lost"]
 
 
@@ -67,9 +69,26 @@ class ConsumerOverview:
     lsn: Lsn
     #: How many segments of the spool it has not passed.
     segment_count: int
+    #: What of the spool's rows is after its position, as they are stored.
+    byte_count: int
+    #: How far on the source its position is from what was received last.
+    lag_bytes: int
     moved_at: datetime
     keep: timedelta
     lost_at: datetime | None
+    #: Tables of which it does not have everything, and why.
+    gaps: Mapping[tuple[str, str], str]
+
+    def seconds_left(self, now: datetime) -> float | None:
+        """Return after how long it is let go if it does not move; None: it has read everything."""
+        if self.lost_at is not None or not self.segment_count:
+            return None
+        return max((self.moved_at + self.keep - now).total_seconds(), 0.0)
+
+    def is_in_danger(self, now: datetime) -> bool:
+        """Whether a quarter of the time or less is left until it is let go."""
+        left_s = self.seconds_left(now)
+        return left_s is not None and left_s * 4 <= self.keep.total_seconds()
 
 
 def add_consumer(
@@ -180,20 +199,48 @@ def touch(connection: Connection, consumer: Consumer) -> None:
     )
 
 
+def pass_segment(connection: Connection, source_id: int, consumer_id: UUID, seq: int) -> None:
+    """Move a consumer that notes elsewhere how far it is; never back.
+
+    Raises
+    ------
+    Fenced
+        when the consumer was removed, or let go.
+
+    """
+    _one(
+        connection.execute(
+            "update replication.consumer c set state = 'active', moved_at = now(),"
+            " seq = greatest(c.seq, %(seq)s), lsn = greatest(c.lsn, (select max(m.last_lsn)"
+            " from replication.raw_messages m where m.source_id = c.source_id"
+            " and m.seq = %(seq)s))"
+            " where c.source_id = %(source_id)s and c.id = %(id)s and c.state <> 'lost'",
+            {"seq": seq, "source_id": source_id, "id": consumer_id},
+        ).rowcount
+    )
+
+
 def read_consumers(
     connection: Connection, ids: Sequence[int]
 ) -> Mapping[int, Sequence[ConsumerOverview]]:
     """Return the consumers of each source, by name."""
     rows = connection.execute(
         "select c.source_id, c.name, c.kind, c.destination, c.state, c.lsn,"
-        " greatest(coalesce(r.last_seq, c.seq) - c.seq, 0), c.moved_at, c.keep, c.lost_at"
+        " greatest(coalesce(r.last_seq, c.seq) - c.seq, 0), m.byte_count,"
+        " case when r.last_seq > c.seq then greatest(r.received_lsn - c.lsn, 0)::bigint else 0 end,"
+        " c.moved_at, c.keep, c.lost_at"
         " from replication.consumer c left join replication.receive_progress r using (source_id)"
+        " cross join lateral (select coalesce(sum(pg_column_size(payload)), 0)::bigint"
+        " as byte_count from replication.raw_messages"
+        " where source_id = c.source_id and seq > c.seq and c.lost_at is null) m"
         " where c.source_id = any (%s) order by c.source_id, c.name",
         (list(ids),),
     )
+    gaps = read_gaps(connection, ids)
     found: dict[int, list[ConsumerOverview]] = defaultdict(list)
     for source_id, *values in rows:
-        found[source_id].append(ConsumerOverview(*values))
+        row = [*values, gaps.get((source_id, values[0]), {})]
+        found[source_id].append(ConsumerOverview(*row))
     return found
 
 

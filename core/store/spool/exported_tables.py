@@ -30,6 +30,8 @@ class ExportableTable:
     #: Why changes of it wait; None: they do not.
     parked_kind: ParkingKind | None
     is_copied_again: bool
+    #: Why its rows are not those of the source; None: they are.
+    resync_reason: str | None
     target_schema: str
     oid: int
     relkind: str

@@ -25,6 +25,7 @@ __all__ = [
     "SpooledPart",
     "copy_into_spool",
     "count_rows",
+    "find_first",
     "measure_spool",
     "read_part",
     "read_part_keys",
@@ -184,6 +185,14 @@ def _check(part: SpooledPart) -> None:
             hint="Nothing of it is applied. If the row cannot be had back, copy the source again:"
             " pgrepl basebackup SOURCE --restart",
         )
+
+
+def find_first(connection: Connection, source_id: int) -> int | None:
+    """Return the first segment that the spool has of a source; None: it has none."""
+    ((seq,),) = connection.execute(
+        "select min(seq) from replication.raw_messages where source_id = %s", (source_id,)
+    ).fetchall()
+    return None if seq is None else int(seq)
 
 
 def measure_spool(connection: Connection, source_id: int) -> int:

@@ -6,9 +6,11 @@ from collections.abc import Collection, Sequence
 
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
+from pgrepl.store.spool.consumer_gaps import note_gap
 
 __all__ = [
     "add_lost_table",
+    "mark_changed",
     "mark_resync",
     "mark_verified",
     "mark_void",
@@ -39,6 +41,16 @@ def add_lost_table(
         " lost_lsn = greatest(t.lost_lsn, excluded.lost_lsn)",
         (source_id, *name, reason, lsn),
     )
+    note_gap(connection, source_id, name, reason)
+
+
+def mark_changed(connection: Connection, source_id: int, name: _Name, reason: str) -> None:
+    """Say that a table has to be copied again: its rows are others, without a change in the spool.
+
+    Whoever hands changes on does not have that either.
+    """
+    mark_resync(connection, source_id, name, reason)
+    note_gap(connection, source_id, name, reason)
 
 
 def mark_resync(connection: Connection, source_id: int, name: _Name, reason: str) -> None:

@@ -14,7 +14,7 @@ from psycopg.rows import args_row
 from pgrepl.config.naming import TableSelection
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
-from pgrepl.store.tables.table_marks import mark_resync
+from pgrepl.store.tables.table_marks import mark_changed
 
 __all__ = ["UNSELECTED", "find_unselected", "mark_unselected"]
 
@@ -52,4 +52,4 @@ def find_unselected(
 def mark_unselected(connection: Connection, source_id: int, selection: TableSelection) -> None:
     """Mark the tables whose changes are passed over by whoever receives with these patterns."""
     for name in find_unselected(connection, source_id, selection):
-        mark_resync(connection, source_id, name, UNSELECTED)
+        mark_changed(connection, source_id, name, UNSELECTED)

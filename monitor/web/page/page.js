@@ -246,6 +246,7 @@ function facts(source, slot, isOldSlot) {
       ? `running${rate ? `, ${bytes(rate)} of WAL a second` : ""}` : element("span", { class: "warn", text: "not running" }));
   }
   if (source.shards?.length) add("Shards", element("div", { class: "shards" }, ...source.shards.map(shard)));
+  if (source.consumers?.length) add("Consumers", element("ol", { class: "tables" }, ...source.consumers.map(consumer)));
   if (source.copies?.length) add("Copy", ...copyWords(source.copies));
   if (source.tables !== null) add("Tables", ...tableWords(source));
   return list;
@@ -278,6 +279,16 @@ function shard(item) {
   const lag = item.segments_behind;
   return element("span", { class: lag ? "shard warn" : "shard",
     text: lag ? `${item.shard}: ${counted(lag, "segment")} to go` : `${item.shard}: all applied` });
+}
+
+function consumer(item) {
+  const words = item.segments_behind
+    ? [`${counted(item.segments_behind, "segment")} to go`, `${bytes(item.spool_bytes)} kept for it`] : ["has read everything"];
+  if (item.is_in_danger) words.push(`let go in ${duration(item.seconds_left)} unless it moves`);
+  const text = item.lost_at === null ? words.join(", ") : "let go: it did not move for too long";
+  const isBad = item.lost_at !== null || item.is_in_danger;
+  return element("li", {}, element("span", { class: "name", text: item.name }),
+    element("span", { class: isBad ? "why bad" : "why", text: `${item.kind} to ${item.destination}: ${text}` }));
 }
 
 function copyWords(copies) {

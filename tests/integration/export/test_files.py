@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pgrepl.ddl_capture import install
-from pgrepl.errors import ConfigError, SpoolError, UsageError
+from pgrepl.errors import ConfigError, DdlError, SpoolError, UsageError
 from pgrepl.status import read_status
 from pgrepl.status.target_facts import read_target
 from tests.support.program import run_pgrepl
@@ -85,7 +85,7 @@ def test_changes_are_exported_once_in_debezium_s_form(live_of, tmp_path, plugin)
         ("u", {"id": 1}, None, {"id": 1, "body": "__debezium_unavailable_value", "n": 2}),
         ("t", None, None, None),
     ]
-    ends = [r["value"] for r in export.records("transaction") if r["value"]["status"] == "END"]
+    ends = [r["value"] for r in export.records("_transaction") if r["value"]["status"] == "END"]
     assert [end["event_count"] for end in ends] == [3, 5, 1, 1, 1, 1]
     orders = [r["value"]["transaction"]["total_order"] for r in export.records("app.orders")]
     assert orders[:3] == [1, 2, 3]
@@ -139,7 +139,7 @@ def test_export_that_dies_anywhere_loses_and_repeats_nothing(live_of, tmp_path):
     export.run()
     assert [r["key"]["id"] for r in export.records("app.orders")] == [0, 1, 2, 3]
     assert [r["value"]["after"]["x"] for r in export.records("app.bag")] == [1, 2, 3]
-    ends = [r["value"] for r in export.records("transaction") if r["value"]["status"] == "END"]
+    ends = [r["value"] for r in export.records("_transaction") if r["value"]["status"] == "END"]
     assert [end["event_count"] for end in ends] == [2, 2, 2]
     # Nothing is left beside the files.
     assert [name for name in export.files() if name.startswith(".")] == []
@@ -179,6 +179,27 @@ def test_schema_of_events_changes_in_its_place(live_of, tmp_path, plugin):
     ]
 
 
+def problems(live):
+    status = read_status(live.config, list(live.config.sources.values()))
+    return {problem.kind: problem.message for problem in status.sources[0].problems}
+
+
+def test_rows_that_change_without_a_change_in_the_spool_are_said(live_of, tmp_path):
+    live = live_of("wal2json", ORDERS, "create table loose (n numeric)")
+    live.follow()
+    FileExport(live, tmp_path / "out", consumer="whole").run()
+    FileExport(live, tmp_path / "others", tables=("app.orders",), consumer="others").run()
+    # No replica identity: the source does not send which row it is.
+    live.source.execute("insert into app.loose values (1)")
+    live.source.execute("update app.loose set n = 2")
+    live.follow()
+    told = problems(live)["consumer-incomplete"]
+    assert 'consumer "whole" does not have everything of app.loose' in told
+    snapshot = FileExport(live, tmp_path / "snapshot", has_snapshot=True)
+    with pytest.raises(DdlError, match=r"app\.loose has to be copied again"):
+        snapshot.run()
+
+
 def test_consumer_that_does_not_move_is_let_go_and_told(live_of, tmp_path):
     live = live_of("wal2json", ORDERS)
     live.follow()
@@ -189,14 +210,16 @@ def test_consumer_that_does_not_move_is_let_go_and_told(live_of, tmp_path):
     (facts,) = read_target(live.config.target.endpoint, ["shop"]).values()
     (consumer,) = facts.consumers
     assert (consumer.name, consumer.state, consumer.segment_count) == ("files", "active", 1)
+    assert min(consumer.byte_count, consumer.lag_bytes) > 0
+    live.target.execute("update replication.consumer set moved_at = now() - interval '6 days'")
+    assert "consumer-in-danger" in problems(live)
     live.target.execute("update replication.consumer set moved_at = now() - interval '8 days'")
     live.source.execute("insert into app.orders values (2, 'b', 1)")
     live.follow()
     assert live.target.value("select count(*) from replication.raw_messages") == 0
     with pytest.raises(SpoolError, match=r"let go .* not in the spool any more"):
         export.run()
-    status = read_status(live.config, list(live.config.sources.values()))
-    assert "consumer-lost" in {problem.kind for problem in status.sources[0].problems}
+    assert "consumer-lost" in problems(live)
     # It starts over on request, and in an empty folder.
     (tmp_path / "out" / "other").touch()
     with pytest.raises(ConfigError, match="not empty"):

@@ -69,8 +69,12 @@ class Live:
         return self
 
     @property
+    def config_path(self) -> Path:
+        return self._streaming.config
+
+    @property
     def config(self) -> Config:
-        return load_config(self._streaming.config)
+        return load_config(self.config_path)
 
     @property
     def row(self) -> SourceRow:

@@ -30,6 +30,7 @@ class FileExport:
     keep: timedelta = timedelta(days=7)
     batch_changes: int = 50_000
     file_format: Literal["json", "parquet"] = "json"
+    consumer: str | None = None
 
     def plan(self) -> ExportPlan:
         return make_plan(
@@ -37,7 +38,7 @@ class FileExport:
             FilesDestination(self.folder, timedelta(0), self.file_format),
             tables=self.tables,
             envelope=self.envelope,  # type: ignore[arg-type]
-            consumer=None,
+            consumer=self.consumer,
             has_snapshot=self.has_snapshot,
             has_schemas=False,
             keep=self.keep,

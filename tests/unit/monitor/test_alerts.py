@@ -22,6 +22,7 @@ from pgrepl.status import Positions, SourceStatus, Status, Step
 from pgrepl.status.facts import TargetFacts
 from pgrepl.store.monitoring.alerts import AlertRow
 from pgrepl.store.monitoring.overview import TableOverview
+from pgrepl.store.spool.consumers import ConsumerOverview
 from tests.unit.status.test_lag import ROW, SOURCE
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -46,6 +47,27 @@ TABLE = TableOverview(
     missing_count=0,
     extra_count=0,
 )
+
+
+CONSUMER = ConsumerOverview(
+    name="lake",
+    kind="files",
+    destination="/srv/lake",
+    state="active",
+    lsn=Lsn(1),
+    segment_count=3,
+    byte_count=100,
+    lag_bytes=200,
+    moved_at=NOW - timedelta(hours=2),
+    keep=timedelta(hours=4),
+    lost_at=None,
+    gaps={},
+)
+LATE = replace(CONSUMER, moved_at=NOW - timedelta(hours=3))
+
+
+def of_consumer(consumer: ConsumerOverview) -> Status:
+    return status(target=replace(TARGET, consumers=[consumer]))
 
 
 def status(lag_s: float = 0.0, **changed) -> Status:
@@ -76,6 +98,11 @@ def kinds(found: Status) -> list[tuple[str, str]]:
         (status(target=replace(TARGET, tables=[TABLE])), [("parked", "public.t")]),
         (status(target=replace(TARGET, tables=[replace(TABLE, parked_kind="paused")])), []),
         (status(target=replace(TARGET, pending_ddl_count=2)), [("ddl", "")]),
+        (of_consumer(CONSUMER), []),
+        (of_consumer(LATE), [("consumer", "lake")]),
+        # It has nothing to read.
+        (of_consumer(replace(LATE, segment_count=0)), []),
+        (of_consumer(replace(CONSUMER, state="lost", lost_at=NOW)), [("consumer", "lake")]),
         (status(source=replace(SOURCE, wal_status="unreserved")), [("slot", "")]),
         (status(source=replace(SOURCE, safe_bytes=10 * 3600)), [("slot", "")]),
         (status(source=replace(SOURCE, safe_bytes=10 * 86_400)), []),

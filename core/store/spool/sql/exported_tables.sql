@@ -7,6 +7,7 @@ select t.schema_name::text                    as schema,
        t.start_snapshot::text                 as start_snapshot,
        p.kind                                 as parked_kind,
        r.resync_id is not null                as is_copied_again,
+       coalesce(t.resync_reason, d.reason)    as resync_reason,
        s.target_schema::text                  as target_schema,
        c.oid::bigint                          as oid,
        c.relkind::text                        as relkind,
@@ -14,6 +15,7 @@ select t.schema_name::text                    as schema,
   from replication.source_table t
   left join replication.parked_table p using (source_id, schema_name, table_name)
   left join replication.resync r using (source_id, schema_name, table_name)
+  left join replication.resync_due d using (source_id, schema_name, table_name)
   join replication.target_schema s
          on s.source_id = t.source_id and s.source_schema = t.schema_name
   join pg_namespace n on n.nspname = s.target_schema
