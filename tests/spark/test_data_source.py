@@ -115,6 +115,7 @@ def test_stream_goes_on_where_it_was_and_the_spool_is_kept_for_it(spark, live, t
         before.count()
 
 
+@pytest.mark.soak
 def test_batch_that_failed_comes_again_whole_from_the_checkpoint(spark, live, tmp_path):
     stream = Stream(spark, live, tmp_path, changesPerTask="1")
     seen = []
@@ -140,6 +141,7 @@ def test_batch_that_failed_comes_again_whole_from_the_checkpoint(spark, live, tm
     assert seen[0][0] == 3
 
 
+@pytest.mark.soak
 def test_only_the_checkpoint_of_a_consumer_goes_on_with_it(spark, live, tmp_path):
     stream = Stream(spark, live, tmp_path)
     for number in range(2):
@@ -168,6 +170,7 @@ def test_only_the_checkpoint_of_a_consumer_goes_on_with_it(spark, live, tmp_path
         other.follow()
 
 
+@pytest.mark.soak
 def test_second_stream_of_a_consumer_is_refused_and_no_secret_is_shown(spark, live, tmp_path):
     config = live.config_path
     text = re.sub(r'(\[target\]\ndsn = "[^"]*)"', rf'\1 password={SECRET}"', config.read_text())
@@ -198,6 +201,7 @@ def test_second_stream_of_a_consumer_is_refused_and_no_secret_is_shown(spark, li
     assert stream.found() == [("c", "1")]
 
 
+@pytest.mark.soak
 def test_example_of_the_documentation_runs(spark, source, target, tmp_path):
     live = Live(source, target, tmp_path, "wal2json").begin(
         "create table orders (id int primary key, total numeric(12,2))"
