@@ -36,7 +36,7 @@ nothing else runs, in another order each round. **Together**: receive and replay
 warm, begin at once; the time counts until the last transaction is published on the target.
 **Alone**: the backlog waits in the spool and replay works it off. A ratio is the native
 subscription's time by ours, in the same round; the tables show the median of the rounds. Above 1 we
-are faster.
+are faster. A backlog is pulled, which is the default, unless `stream` stands beside a measurement.
 """
 
 
