@@ -231,15 +231,9 @@ class _Run:
         try:
             schema, name = run_chunked(
                 ChunkedResync(
-                    config=self._sides.config,
-                    source=self._sides.source,
-                    row=self._sides.row,
+                    sides=self._sides,
                     table=table,
                     resync=resync,
-                    target=self._target,
-                    source_session=self._sides.source_session,
-                    pause=self._sides.options.pause,
-                    wait_s=self._sides.options.wait_s,
                     show=lambda amount: self._watcher.show([_progress(table, amount)]),
                 )
             )

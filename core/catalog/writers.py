@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from psycopg.rows import class_row
@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
-__all__ = ["Writer", "read_writers", "read_writing"]
+__all__ = ["Writer", "read_table_writers", "read_writers", "read_writing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +44,14 @@ def read_writing(connection: Connection) -> Sequence[tuple[str, int | None, str 
     One that is prepared has no session but a name.
     """
     rows = connection.execute(load_query("pgrepl.catalog", "writing_transactions"))
+    return [(xid, pid, gid) for xid, pid, gid in rows]
+
+
+def read_table_writers(
+    connection: Connection, tables: Collection[int]
+) -> Sequence[tuple[str, int | None, str | None]]:
+    """Return the same of transactions that may have changed any of some tables, by their OIDs."""
+    rows = connection.execute(
+        load_query("pgrepl.catalog", "table_writers"), {"tables": list(tables)}
+    )
     return [(xid, pid, gid) for xid, pid, gid in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -18,7 +18,13 @@ from pgrepl.postgres.queries import load_query
 from pgrepl.store.spool.spool_format import DDL_TABLE
 from pgrepl.store.tables.unsent import Unsent
 
-__all__ = ["PublicationState", "Publications", "PublishedTable", "read_publications"]
+__all__ = [
+    "PublicationState",
+    "Publications",
+    "PublishedTable",
+    "read_joined",
+    "read_publications",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +131,17 @@ def read_publications(connection: Connection, source: SourceConfig) -> Publicati
         tables = cursor.execute(load_query("pgrepl.publications", "tables"), names).fetchall()
     keys = read_unique_keys(connection, [table.oid for table in tables])
     return Publications(state, [replace(table, keys=keys.get(table.oid, ())) for table in tables])
+
+
+def read_joined(
+    connection: Connection, source: SourceConfig, tables: Collection[int]
+) -> Sequence[tuple[int, int]]:
+    """Return in which transactions tables joined a publication, later than it was made.
+
+    Tables are known by their OIDs, transactions by 32 bits.
+    """
+    whole, inserts = publication_names(source.slot)
+    return connection.execute(
+        load_query("pgrepl.publications", "joined"),
+        {"all": whole, "inserts": inserts, "tables": list(tables)},
+    ).fetchall()

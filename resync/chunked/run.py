@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from pgrepl.catalog.tables import SourceTable, read_plain_columns, read_tables
-from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.advisory_locks import resync_lock, take_lock
@@ -27,6 +26,8 @@ from pgrepl.resync.chunked.ending import EndedError, Ending
 from pgrepl.resync.chunked.keys import find_key, judge_key
 from pgrepl.resync.chunked.pacing import FIRST_LIMIT, next_limit
 from pgrepl.resync.open_transactions import await_commits
+from pgrepl.resync.sides import Sides
+from pgrepl.resync.unsent_writers import await_unsent
 from pgrepl.resync.whole.run import CancelledError
 from pgrepl.store.progress.shard_progress import take_positions
 from pgrepl.store.resync.resync_chunks import begin_live, restart_chunks, set_chunk_key
@@ -51,19 +52,11 @@ _POLL_S = 0.2
 class ChunkedResync:
     """A table to copy in chunks, and the sessions that may be used for it."""
 
-    config: Config
-    source: SourceConfig
-    row: SourceRow
+    sides: Sides
     table: SourceTable
     #: The row of ``replication.resync``, as it was when the run began; ``last_key`` says where an
     #: earlier run ended.
     resync: ResyncRow
-    target: Connection
-    source_session: Connection
-    #: Sleeps, or raises to break it off; to be called about once a second.
-    pause: Callable[[float], None]
-    #: How long to wait for a lock or for replay.
-    wait_s: int
     #: Is told after each chunk how far it is.
     show: Callable[[Amount], None] = lambda _: None
 
@@ -118,13 +111,16 @@ def run_chunked(work: ChunkedResync) -> tuple[str, str]:
 class _Run:
     def __init__(self, work: ChunkedResync) -> None:
         self._work = work
-        self._endpoint = work.config.target.endpoint
-        self._source_id = work.row.source_id
+        self._sides = work.sides
+        self._target = work.sides.target
+        self._pause = work.sides.options.pause
+        self._endpoint = work.sides.endpoint
+        self._source_id = work.sides.source_id
         self._resync_id = work.resync.resync_id
-        self._about = {"source": work.source.name, "table": str(work.table)}
+        self._about = {"source": work.sides.source.name, "table": str(work.table)}
         #: What the target calls it: a rename on the source comes there later.
         self._key = work.table.key
-        self._ending = Ending(work.target, self._endpoint, work.resync)
+        self._ending = Ending(self._target, self._endpoint, work.resync)
         self._limit = FIRST_LIMIT
         #: What is waited for, and since when.
         self._waits: tuple[str, float] | None = None
@@ -136,7 +132,11 @@ class _Run:
             self._begin()
         reach("resync.chunks_begun")
         # What was applied before the transactions applied were recorded must be visible.
-        await_commits(work.source_session, work.source.endpoint, work.wait_s, work.pause)
+        sides = self._sides
+        await_commits(
+            *(sides.source_session, sides.source.endpoint, sides.options.wait_s, self._pause)
+        )
+        await_unsent(sides, [work.table])
         maker = self._make()
         is_over = False
         while not is_over:
@@ -146,7 +146,7 @@ class _Run:
                 is_over = self._step(maker)
             except EndedError:
                 # Or it has just got another name, which is seen above.
-                self._work.pause(0.0)
+                self._pause(0.0)
             except NotNowError as exc:
                 self._wait_for(exc.reason)
                 if isinstance(exc, DdlAwaitedError):
@@ -154,7 +154,7 @@ class _Run:
             except RestartedError:
                 logger.info("resync in chunks starts over after DDL", extra=self._about)
                 with self._on_target("cannot start over"):
-                    set_chunk_key(work.target, self._resync_id, self._find_key())
+                    set_chunk_key(self._target, self._resync_id, self._find_key())
                 maker = self._make()
         return self._key
 
@@ -162,53 +162,55 @@ class _Run:
         """Go on under the name that DDL gave the copy, and say whether it did."""
         work = self._work
         with self._on_target("cannot look for"):
-            key = find_resync_name(work.target, self._resync_id)
+            key = find_resync_name(self._target, self._resync_id)
         if key is None:
             raise EndedError(self._key)
         if key == self._key:
             return False
-        take_lock(work.target, resync_lock(work.source.name, key))
+        take_lock(self._target, resync_lock(self._sides.source.name, key))
         self._key = key
         resync = replace(work.resync, schema_name=key[0], table_name=key[1])
-        self._ending = Ending(work.target, self._endpoint, resync)
+        self._ending = Ending(self._target, self._endpoint, resync)
         return True
 
     def _begin(self) -> None:
         """Have replay apply changes with regard to chunks, from its next transaction on."""
-        with self._on_target("cannot begin"), self._work.target.transaction():
+        with self._on_target("cannot begin"), self._target.transaction():
             # Who applies changes of this source now knows the table as one like others.
-            take_positions(self._work.target, self._source_id)
-            start_resync(self._work.target, self._resync_id, "chunked")
-            restart_chunks(self._work.target, self._resync_id)
-            begin_live(self._work.target, self._source_id, self._work.table.key)
-            set_chunk_key(self._work.target, self._resync_id, self._find_key())
+            take_positions(self._target, self._source_id)
+            start_resync(self._target, self._resync_id, "chunked")
+            restart_chunks(self._target, self._resync_id)
+            begin_live(self._target, self._source_id, self._work.table.key)
+            set_chunk_key(self._target, self._resync_id, self._find_key())
 
     def _find_key(self) -> list[str]:
         work = self._work
         table = replace(work.table, schema=self._key[0], name=self._key[1])
-        obstacle = find_obstacle(work.source_session, work.target, work.row, table)
+        obstacle = find_obstacle(self._sides.source_session, self._target, self._sides.row, table)
         if obstacle is not None:
             raise ObstacleError(work.table, obstacle)
-        return [column.name for column in find_key(work.source_session, work.table.oid)]
+        return [column.name for column in find_key(self._sides.source_session, work.table.oid)]
 
     def _make(self) -> ChunkMaker:
         """Read what the table is like now."""
         work = self._work
-        with translated(work.source.endpoint, "cannot read the catalogue"):
+        with translated(self._sides.source.endpoint, "cannot read the catalogue"):
             found = [
-                table for table in read_tables(work.source_session) if table.oid == work.table.oid
+                table
+                for table in read_tables(self._sides.source_session)
+                if table.oid == work.table.oid
             ]
         if not found:
             raise UsageError(f"table {work.table} does not exist any more")
         table = replace(found[0], schema=self._key[0], name=self._key[1])
         with self._on_target("cannot read the columns"):
-            schema = read_target_schemas(work.target, self._source_id)[table.schema]
-            table = _as_on_target(work.target, table, schema)
+            schema = read_target_schemas(self._target, self._source_id)[table.schema]
+            table = _as_on_target(self._target, table, schema)
         return ChunkMaker(
-            source=work.source.endpoint,
+            source=self._sides.source.endpoint,
             endpoint=self._endpoint,
-            source_session=work.source_session,
-            target=work.target,
+            source_session=self._sides.source_session,
+            target=self._target,
             source_id=self._source_id,
             table=table,
         )
@@ -227,7 +229,7 @@ class _Run:
             chunk = maker.place_range(self._limit)
             self._waits = None
             self._limit = next_limit(self._limit, chunk.row_count, chunk.seconds)
-            self._work.show(read_amount(self._work.target, self._resync_id))
+            self._work.show(read_amount(self._target, self._resync_id))
             self._slow_down(chunk)
             return False
         if self._ending.count_left() == (0, 0) and self._ending.end():
@@ -241,20 +243,20 @@ class _Run:
         until = (
             time.monotonic() + (0.0 if rate is None else chunk.byte_count / rate) - chunk.seconds
         )
-        self._work.pause(0.0)
+        self._pause(0.0)
         while (left := until - time.monotonic()) > 0:
-            self._work.pause(min(left, 1.0))
+            self._pause(min(left, 1.0))
 
     def _wait_for(self, what: str) -> None:
         now = time.monotonic()
         if self._waits is None or self._waits[0] != what:
             self._waits = what, now
-        elif now - self._waits[1] > self._work.wait_s:
+        elif now - self._waits[1] > self._sides.options.wait_s:
             raise TargetUnavailable(
                 f"the resync of {self._work.table} waits for {what}",
                 hint="Run the same command again, which goes on there; replay has to run.",
             )
-        self._work.pause(_POLL_S)
+        self._pause(_POLL_S)
 
     def _on_target(self, doing: str) -> AbstractContextManager[None]:
         return translated(self._endpoint, f"{doing} the resync of {self._work.table}")

@@ -31,6 +31,7 @@ from pgrepl.resync.locking import lock_patiently
 from pgrepl.resync.open_transactions import await_commits
 from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.tables import Choosing
+from pgrepl.resync.unsent_writers import await_unsent
 from pgrepl.resync.whole.merge import merge_shadow
 from pgrepl.resync.whole.restructured_roots import Remakes
 from pgrepl.resync.whole.shadow import count_rows, drop_shadow, make_shadow, shadow_place
@@ -160,6 +161,7 @@ class WholeResync:
                 self._options.pause,
             )
             check_received(self._sides, first)
+            await_unsent(self._sides, [whole.table for whole in wholes])
             reach("resync.waited")
             keeper = keep_new_snapshot(self._sides.source.endpoint)
             with closing(keeper.connection):

@@ -15,6 +15,7 @@ from pgrepl import failpoint
 from pgrepl.catalog.tables import read_tables
 from pgrepl.config.file import load_config
 from pgrepl.config.model import Config
+from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import Applier
 from pgrepl.errors import PgreplError
 from pgrepl.postgres.connect import connect
@@ -26,6 +27,8 @@ from pgrepl.replayer.session import lend_session, open_session
 from pgrepl.replayer.shard.task import run_shard
 from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
 from pgrepl.resync.chunked import ChunkedResync, run_chunked
+from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.sides import Sides
 from pgrepl.store.progress.shard_progress import begin_progress, finish, follow_idle
 from pgrepl.store.resync.running_resyncs import ResyncRow, request_resync
 from pgrepl.store.sources import SourceRow, find_source
@@ -190,14 +193,19 @@ class Live:
             found = next(t for t in read_tables(origin) if t.key == ("app", table))
             run_chunked(
                 ChunkedResync(
-                    config=config,
-                    source=config.sources["shop"],
-                    row=self.row,
+                    sides=Sides(
+                        config=config,
+                        source=config.sources["shop"],
+                        options=ResyncOptions(
+                            tables=TableSelection.of([f"app.{table}"]),
+                            **{"pause": threading.Event().wait, "wait_s": 60, **options},
+                        ),
+                        row=self.row,
+                        target=target,
+                        source_session=origin,
+                    ),
                     table=found,
                     resync=resync,
-                    target=target,
-                    source_session=origin,
-                    **{"pause": threading.Event().wait, "wait_s": 60, **options},
                 )
             )
 
