@@ -35,7 +35,7 @@ class Table:
     start: CopyStart | None
     #: None when the target has no such table.
     shape: Shape | None
-    #: Whether it is copied again in chunks meanwhile, which may contain changes already.
+    #: Whether it is copied in chunks meanwhile, which may contain changes already.
     is_in_chunks: bool = False
 
     @property
@@ -182,7 +182,7 @@ class Tables:
         return row, self._table(name, row, _shape(row))
 
     def _table(self, name: TableName, row: TargetTable, shape: Shape | None) -> Table:
-        is_copied = row.state == "ready"
+        is_copied = row.state == "ready" or row.is_joining
         start = None
         if is_copied and row.start_lsn is not None and row.start_lsn > self._first_lsn:
             start = CopyStart(row.start_lsn, row.start_snapshot)
@@ -194,7 +194,7 @@ def _shape(row: TargetTable) -> Shape | None:
         return None
     return Shape(
         schema=row.target_schema,
-        name=row.table,
+        name=row.copy_name,
         relkind=row.relkind,
         columns=tuple(Column(**column) for column in row.columns),
         key=tuple(row.key),

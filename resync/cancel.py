@@ -23,6 +23,8 @@ from pgrepl.resync.release import apply_waiting
 from pgrepl.resync.whole.shadow import drop_shadow
 from pgrepl.store.migrations import migrate
 from pgrepl.store.parked import find_kind, unpark
+from pgrepl.store.progress.shard_progress import take_positions
+from pgrepl.store.resync.resync_chunks import remove_chunks
 from pgrepl.store.resync.running_resyncs import (
     ResyncRow,
     ask_cancel,
@@ -82,7 +84,12 @@ def cancel_tables(
                         )
                     pause(_POLL_S)
                 found = find_resync(target, row.source_id, resync.key)
-                if found is not None and found.way == "chunked" and found.state != "requested":
+                if (
+                    found is not None
+                    and found.way == "chunked"
+                    and found.state != "requested"
+                    and not found.is_first
+                ):
                     cancel_chunks(target, endpoint, found, wait_s, pause)
                     outcomes[resync.key] = "cancelled"
                     continue
@@ -105,6 +112,9 @@ def _put_back(
         return "done already"
     is_live = resync.state_before == "ready"
     with target.transaction():
+        # Who applies changes of a new table in chunks has it in hand no more.
+        take_positions(target, source_id)
+        remove_chunks(target, resync.resync_id)
         remove_parts(target, source_id, [key])
         drop_shadow(target, resync.resync_id)
         if resync.is_first:

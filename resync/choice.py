@@ -52,9 +52,7 @@ def choose_way(facts: TableFacts, asked: WayAsked = "auto") -> Choice:
 
     """
     obstacle = facts.chunk_obstacle
-    if obstacle is None and facts.is_first:
-        obstacle = "the target has no copy of it yet, which chunks could go into"
-    if obstacle is None and not facts.is_live:
+    if obstacle is None and not facts.is_live and not facts.is_first:
         obstacle = "its changes are not applied, and chunks go into a table that is live"
     if asked == "chunked" and obstacle is not None:
         raise UsageError(
@@ -69,4 +67,6 @@ def choose_way(facts: TableFacts, asked: WayAsked = "auto") -> Choice:
         return Choice(facts.begun, "an earlier run began so")
     if facts.size_bytes < _LARGE_BYTES:
         return Choice("whole", "it is small")
+    if facts.is_first:
+        return Choice("chunked", "it is large, and a kill must not cost all of it")
     return Choice("chunked", "it is large, and stays live meanwhile")

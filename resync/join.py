@@ -7,7 +7,6 @@ keys. What they need of the source's schema is made with them, and nothing that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 
 from psycopg.sql import SQL, Composed, Identifier
 
@@ -51,9 +50,9 @@ from pgrepl.store.tables.copy_work import (
 from pgrepl.store.tables.source_tables import (
     add_joining_table,
     begin_copies,
-    is_replicated,
     set_ready,
 )
+from pgrepl.store.tables.target_tables import find_target_table
 from pgrepl.syntax.parse import parse_one
 from pgrepl.syntax.statement_kinds import statement_of
 
@@ -112,17 +111,21 @@ class Join:
         keeper: Keeper,
         tables: Sequence[SourceTable],
         remade: Sequence[SourceTable] = (),
+        *,
         filled_at: SnapshotStart | None = None,
+        has_keys: bool = False,
     ) -> None:
         """Plan how they are made, as the snapshot sees them; nothing is made yet.
 
         Of tables that are there and get another structure, what they need is made as well.
-        ``filled_at``: where an earlier run began to fill them, which made them and all rows.
+        ``filled_at``: where an earlier run began to fill them, which made them.
+        ``has_keys``: they have their keys from the first, and not only with their names.
         """
         self._sides = sides
         self._keeper = keeper
         self._remade = remade
         self._filled_at = filled_at
+        self._has_keys = has_keys
         self._preparation, self._known, self._plan = self._make_plan([*tables, *remade])
         #: What belongs to columns that are there only later.
         self.late: list[str] = []
@@ -160,7 +163,7 @@ class Join:
             ).fetchall()
         with translated(sides.endpoint, "cannot read the state of the tables"):
             began_with = read_options(sides.target, sides.source_id) or {}
-            there = [k for k in linked if is_replicated(sides.target, sides.source_id, k)]
+            there = [key for key in linked if self._is_there(key)]
         roots = {(table.root_schema, table.root_name) for table in tables} | set(there)
         options = CopyOptions(
             tables=TableSelection.of(exact_pattern(*root) for root in sorted(roots)),
@@ -188,6 +191,11 @@ class Join:
             known=known,
         )
         return preparation, known, plan
+
+    def _is_there(self, key: tuple[str, str]) -> bool:
+        """Whether the target has a table under its name; what is not, is tied when it joins."""
+        found = find_target_table(self._sides.target, self._sides.source_id, key)
+        return found is not None and found.oid is not None and not found.is_joining
 
     def _drop_earlier(self, preparation: Preparation) -> None:
         """Drop what a run that was killed has made; what belongs to its tables goes with them."""
@@ -221,12 +229,18 @@ class Join:
                 self.late.append(sql)
             else:
                 target.execute(sql.encode())
+        if self._has_keys:
+            self._make_keys()
         for table in self.made:
             schema, name = self.place(table)
             target.execute(_rename(schema, table.name, name))
         if owner is not None:
             hand_over(target, self._preparation.schemas.values(), owner)
         self._record_skipped()
+
+    def _make_keys(self) -> None:
+        for step in (s for phase in _KEY_PHASES for s in self._plan.steps if s.phase == phase):
+            self._sides.target.execute(step.sql.encode())
 
     def _record_skipped(self) -> None:
         sides = self._sides
@@ -255,8 +269,9 @@ class Join:
         for table in self.made:
             schema, name = self.place(table)
             target.execute(_rename(schema, name, table.name))
-        steps = [s.sql for phase in _KEY_PHASES for s in self._plan.steps if s.phase == phase]
-        for sql in chain(steps, self._plan.attach):
+        if not self._has_keys:
+            self._make_keys()
+        for sql in self._plan.attach:
             target.execute(sql.encode())
         owner = ensure_owner(target, sides.endpoint, sides.source.owner_role)
         if owner is not None:

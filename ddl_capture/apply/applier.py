@@ -11,6 +11,7 @@ from pgrepl.config.naming import NameClashError, shown_name
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.command import Application
+from pgrepl.ddl_capture.apply.joining import start_over
 from pgrepl.ddl_capture.apply.parking import ParkedError, check_parked
 from pgrepl.ddl_capture.apply.structure.compare import DifferentError
 from pgrepl.ddl_capture.apply.structure.create_as import FILLED, find_filled
@@ -209,7 +210,7 @@ class Applier:
             application.run_edited(decision.edited, decision.decided_by)
         elif captured.problem is not None:
             raise RefusedError(captured.problem)
-        elif self._is_free(application, captured, event):
+        elif not start_over(application) and self._is_free(application, captured, event):
             application.run()
 
     def _is_free(

@@ -204,6 +204,11 @@ class Application:
             self._record("skipped", reason)
         return reason is not None
 
+    def skip(self, reason: str) -> None:
+        """Skip it, for a reason that is none of its own."""
+        self.original = self.event.query
+        self._record("skipped", reason)
+
     def _find_tree(self) -> Tree | None:
         try:
             return find_statement(self.event).tree

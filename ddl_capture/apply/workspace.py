@@ -41,6 +41,7 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.parked import read_interrupted, read_parkings
 from pgrepl.store.resync.interrupted import release_interrupted
+from pgrepl.store.resync.joins import read_joining
 from pgrepl.store.resync.resync_queue import mark_due
 from pgrepl.store.sources import add_target_schema, read_target_schemas
 from pgrepl.store.tables.source_tables import (
@@ -206,6 +207,10 @@ class Workspace:
             for name, is_copied in found.items()
             if name not in self.captured.worked_off
         }
+
+    def joining(self) -> frozenset[TableName]:
+        """Return the source's tables that are copied in chunks for the first time."""
+        return read_joining(self.connection, self.source_id)
 
     def known_tables(self) -> set[TableName]:
         """Return the source's tables that are replicated or parked."""

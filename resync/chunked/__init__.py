@@ -2,6 +2,7 @@
 
 from pgrepl.resync.chunked.chunk import ObstacleError
 from pgrepl.resync.chunked.ending import cancel_chunks
-from pgrepl.resync.chunked.run import ChunkedResync, find_obstacle, run_chunked
+from pgrepl.resync.chunked.obstacle import find_obstacle
+from pgrepl.resync.chunked.run import ChunkedResync, run_chunked
 
 __all__ = ["ChunkedResync", "ObstacleError", "cancel_chunks", "find_obstacle", "run_chunked"]

@@ -36,6 +36,7 @@ from pgrepl.store.resync.resync_chunks import (
     add_chunk,
     add_rereads,
     find_live_copy,
+    note_first,
     pass_chunks,
     read_rereads,
     read_xids,
@@ -230,6 +231,7 @@ class ChunkMaker:
         add_chunk(self.target, resync_id, limits=limits, snapshot=snapshot, lsn=start.lsn)
         left = rows.put(in_range([Identifier("t", name) for name in copy.key], *limits))
         add_rereads(self.target, resync_id, left)
+        note_first(self.target, resync_id, snapshot=snapshot, lsn=start.lsn)
         set_snapshot(self.target, resync_id, snapshot=snapshot, lsn=start.lsn)
         add_progress(
             *(self.target, resync_id),

@@ -69,8 +69,8 @@ class Ending:
                 pass_chunks(self.target, self.resync.resync_id, applied)
             return count_left(self.target, self.resync.resync_id)
 
-    def end(self) -> bool:
-        """End it, if nothing is left to do after all."""
+    def end(self, show: Callable[[], None] | None = None) -> bool:
+        """End it, if nothing is left to do after all; ``show`` shows a table that is new."""
         source_id, key = self.resync.source_id, self.resync.key
         with translated(self.endpoint, "cannot end a resync"), self.target.transaction():
             take_positions(self.target, source_id)
@@ -81,6 +81,8 @@ class Ending:
             if not copy.is_copied or self.count_left() != (0, 0):
                 return False
             end_live(self.target, self.resync.resync_id)
+            if show is not None:
+                show()
             remove_resync(self.target, self.resync.resync_id)
             reach("resync.before_chunks_end")
         return True

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from pgrepl.catalog.tables import SourceTable, read_plain_columns, read_tables
+from pgrepl.catalog.tables import SourceTable, read_tables
 from pgrepl.errors import TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.advisory_locks import resync_lock, take_lock
-from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.chunked.chunk import (
     Chunk,
@@ -23,7 +22,9 @@ from pgrepl.resync.chunked.chunk import (
     RestartedError,
 )
 from pgrepl.resync.chunked.ending import EndedError, Ending
-from pgrepl.resync.chunked.keys import find_key, judge_key
+from pgrepl.resync.chunked.first import FirstCopy
+from pgrepl.resync.chunked.keys import find_key
+from pgrepl.resync.chunked.obstacle import as_on_target, find_obstacle
 from pgrepl.resync.chunked.pacing import FIRST_LIMIT, next_limit
 from pgrepl.resync.open_transactions import await_commits
 from pgrepl.resync.sides import Sides
@@ -34,14 +35,14 @@ from pgrepl.store.resync.resync_chunks import begin_live, restart_chunks, set_ch
 from pgrepl.store.resync.running_resyncs import (
     Amount,
     ResyncRow,
+    find_resync,
     find_resync_name,
     read_amount,
+    remove_resync,
     start_resync,
 )
-from pgrepl.store.sources import SourceRow, read_target_schemas
-from pgrepl.store.tables.source_tables import find_copy
 
-__all__ = ["ChunkedResync", "find_obstacle", "run_chunked"]
+__all__ = ["ChunkedResync", "run_chunked"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,37 +60,6 @@ class ChunkedResync:
     resync: ResyncRow
     #: Is told after each chunk how far it is.
     show: Callable[[Amount], None] = lambda _: None
-
-
-def find_obstacle(
-    source_session: Connection, target: Connection, row: SourceRow, table: SourceTable
-) -> str | None:
-    """Return why a table cannot be copied in chunks; None: it can."""
-    schema = read_target_schemas(target, row.source_id).get(table.schema)
-    copy = find_copy(target, row.source_id, table.key, schema)
-    if copy is None or schema is None:
-        return "the target has no copy of it"
-    ((is_standby,),) = source_session.execute("select pg_is_in_recovery()").fetchall()
-    if is_standby:
-        return "the source is a standby, whose snapshots do not say what runs on its primary"
-    ((is_deferrable,),) = target.execute(
-        "select exists (select from pg_constraint where conrelid = %s::oid and condeferrable"
-        " and contype in ('p', 'u', 'x'))",
-        (copy,),
-    ).fetchall()
-    if is_deferrable:
-        return "it has a deferrable constraint"
-    return judge_key(
-        _as_on_target(target, table, schema),
-        find_key(source_session, table.oid),
-        find_key(target, copy),
-    )
-
-
-def _as_on_target(target: Connection, table: SourceTable, schema: str) -> SourceTable:
-    """Add the generated columns that are plain ones there: they take the source's values."""
-    place = schema, table.name
-    return table.with_generated(read_plain_columns(target, [place]).get(place, frozenset()))
 
 
 def run_chunked(work: ChunkedResync) -> tuple[str, str]:
@@ -121,23 +91,15 @@ class _Run:
         #: What the target calls it: a rename on the source comes there later.
         self._key = work.table.key
         self._ending = Ending(self._target, self._endpoint, work.resync)
+        #: What makes it and shows it, if it is new.
+        self._first: FirstCopy | None = None
         self._limit = FIRST_LIMIT
         #: What is waited for, and since when.
         self._waits: tuple[str, float] | None = None
 
     def run(self) -> tuple[str, str]:
         """Begin or go on, copy ranges, read keys again, catch up, end; return the name."""
-        work = self._work
-        if work.resync.state == "requested":
-            self._begin()
-        reach("resync.chunks_begun")
-        # What was applied before the transactions applied were recorded must be visible.
-        sides = self._sides
-        await_commits(
-            *(sides.source_session, sides.source.endpoint, sides.options.wait_s, self._pause)
-        )
-        await_unsent(sides, [work.table])
-        maker = self._make()
+        maker = self._enter(self._work.resync)
         is_over = False
         while not is_over:
             if self._follow_rename():
@@ -146,6 +108,7 @@ class _Run:
                 is_over = self._step(maker)
             except EndedError:
                 # Or it has just got another name, which is seen above.
+                maker = self._begin_again() or maker
                 self._pause(0.0)
             except NotNowError as exc:
                 self._wait_for(exc.reason)
@@ -156,7 +119,43 @@ class _Run:
                 with self._on_target("cannot start over"):
                     set_chunk_key(self._target, self._resync_id, self._find_key())
                 maker = self._make()
+        if self._first is not None:
+            self._first.finish()
         return self._key
+
+    def _enter(self, resync: ResyncRow) -> ChunkMaker:
+        """Begin, or take up what an earlier run began."""
+        sides, table = self._sides, self._work.table
+        if resync.is_first:
+            self._first = FirstCopy(sides, table, resync)
+            if resync.state == "requested" or not self._first.take_up():
+                self._first.begin()
+        elif resync.state == "requested":
+            self._begin()
+        reach("resync.chunks_begun")
+        # What was applied before the transactions applied were recorded must be visible.
+        await_commits(
+            *(sides.source_session, sides.source.endpoint, sides.options.wait_s, self._pause)
+        )
+        await_unsent(sides, [table])
+        return self._make()
+
+    def _begin_again(self) -> ChunkMaker | None:
+        """Begin with a new table again whose structure DDL changed; None: that did not happen."""
+        with self._on_target("cannot look for"):
+            resync = find_resync(self._target, self._source_id, self._key)
+        if resync is None or not resync.is_first or resync.state != "requested":
+            return None
+        with translated(self._sides.source.endpoint, "cannot read the catalogue"):
+            tables = {t.oid: t for t in read_tables(self._sides.source_session)}
+        found = tables.get(self._work.table.oid)
+        if found is None or found.key != self._key:
+            with self._on_target("cannot end"):
+                remove_resync(self._target, self._resync_id)
+            raise EndedError(self._key)
+        logger.info("first copy in chunks starts over after DDL", extra=self._about)
+        self._work = replace(self._work, table=found)
+        return self._enter(resync)
 
     def _follow_rename(self) -> bool:
         """Go on under the name that DDL gave the copy, and say whether it did."""
@@ -204,8 +203,7 @@ class _Run:
             raise UsageError(f"table {work.table} does not exist any more")
         table = replace(found[0], schema=self._key[0], name=self._key[1])
         with self._on_target("cannot read the columns"):
-            schema = read_target_schemas(self._target, self._source_id)[table.schema]
-            table = _as_on_target(self._target, table, schema)
+            table = as_on_target(self._target, self._source_id, table)
         return ChunkMaker(
             source=self._sides.source.endpoint,
             endpoint=self._endpoint,
@@ -232,7 +230,8 @@ class _Run:
             self._work.show(read_amount(self._target, self._resync_id))
             self._slow_down(chunk)
             return False
-        if self._ending.count_left() == (0, 0) and self._ending.end():
+        show = None if self._first is None else self._first.show
+        if self._ending.count_left() == (0, 0) and self._ending.end(show):
             return True
         self._wait_for("replay to pass the last chunk")
         return False

@@ -27,6 +27,7 @@ __all__ = [
     "count_left",
     "end_live",
     "find_live_copy",
+    "note_first",
     "pass_chunks",
     "read_chunk_rows",
     "read_keys",
@@ -96,10 +97,14 @@ def begin_live(connection: Connection, source_id: int, name: _Name) -> None:
 
 
 def end_live(connection: Connection, resync_id: int) -> None:
-    """Record that a live table has been copied, and that replay has passed all chunks."""
+    """Record that a live table has been copied, and that replay has passed all chunks.
+
+    Its copy began with the first of them: what that one contains, all do.
+    """
     connection.execute(
         "update replication.source_table t set row_count = r.row_count,"
         " byte_count = r.byte_count, source_oid = r.source_oid, copied_at = now(),"
+        " start_lsn = r.first_lsn, start_snapshot = r.first_snapshot,"
         " seconds = extract(epoch from clock_timestamp() - r.started_at)"
         " from replication.resync r where r.resync_id = %s and t.source_id = r.source_id"
         " and t.schema_name = r.schema_name and t.table_name = r.table_name",
@@ -134,6 +139,15 @@ def set_chunk_key(connection: Connection, resync_id: int, key: Sequence[str]) ->
     )
 
 
+def note_first(connection: Connection, resync_id: int, *, snapshot: str, lsn: Lsn) -> None:
+    """Record under which snapshot the first chunk is, unless that stands there already."""
+    connection.execute(
+        "update replication.resync set first_snapshot = %s::pg_snapshot, first_lsn = %s"
+        " where resync_id = %s and first_lsn is null",
+        (snapshot, lsn, resync_id),
+    )
+
+
 def set_version(connection: Connection, resync_id: int, version: str | None) -> None:
     """Record what the copy is like."""
     connection.execute(
@@ -150,7 +164,8 @@ def restart_chunks(connection: Connection, resync_id: int) -> None:
     """
     connection.execute(
         "update replication.resync set state = 'copying', last_key = null, row_count = 0,"
-        " byte_count = 0, chunk_count = 0, table_version = null, updated_at = clock_timestamp()"
+        " byte_count = 0, chunk_count = 0, table_version = null, first_snapshot = null,"
+        " first_lsn = null, updated_at = clock_timestamp()"
         " where resync_id = %s",
         (resync_id,),
     )

@@ -208,7 +208,8 @@ def start_resync(connection: Connection, resync_id: int, way: Way) -> None:
     connection.execute(
         "update replication.resync set state = 'copying', way = %s, error = null, snapshot = null,"
         " lsn = null, row_count = 0, byte_count = 0, chunk_count = 0, last_key = null,"
-        " key_columns = null, table_version = null, chunk_estimate = null,"
+        " key_columns = null, table_version = null, chunk_estimate = null, hidden_name = null,"
+        " first_snapshot = null, first_lsn = null,"
         " resumed_at = clock_timestamp(), rows_before = 0, bytes_before = 0,"
         " started_at = clock_timestamp(), updated_at = clock_timestamp() where resync_id = %s",
         (way, resync_id),

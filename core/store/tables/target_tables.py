@@ -30,8 +30,11 @@ class TargetTable:
     start_lsn: Lsn | None
     start_snapshot: str | None
     is_parked: bool
-    #: Whether it is copied again in chunks meanwhile.
+    #: Whether it is copied in chunks meanwhile, and whether for the first time.
     is_in_chunks: bool
+    is_joining: bool
+    #: What its copy is called; a new one has its own name only when it is whole.
+    copy_name: str
     target_schema: str | None
     #: Both None when the target has no such table.
     oid: int | None

@@ -105,7 +105,7 @@ def test_one_that_wrote_before_a_table_was_published_again_is_waited_for(source,
     # What the copy has as a published table is not waited for again.
     with source.connect() as writer:
         writer.execute("begin; update app.items set n = -3 where id = 7")
-        resync(pipeline, "app.items", wait_s=0 if way == "whole" else 30)
+        resync(pipeline, "app.items", wait_s=0)
         writer.execute("commit")
     pipeline.apply(ALONE)
     assert pipeline.differences("app") == []

@@ -178,8 +178,7 @@ class Live:
                 found.key,
                 oid=found.oid,
                 way="chunked",
-                is_first=False,
-                **{"max_rate": None, **options},
+                **{"max_rate": None, "is_first": False, **options},
             )
 
     def resync(self, table: str, **options: Any) -> None:
@@ -222,13 +221,14 @@ class Live:
         table: str,
         place: str,
         beside: Callable[[], AbstractContextManager[None]] = nullcontext,
+        **options: Any,
     ) -> bool:
         """Copy a table in chunks in a process that dies at a failpoint; whether it got there."""
         child = os.fork()
         if not child:
             with suppress(BaseException):
                 failpoint._armed, failpoint._survived = failpoint._parse(place)
-                self.resync(table)
+                self.resync(table, **options)
                 os._exit(0)
             os._exit(1)
         with beside():

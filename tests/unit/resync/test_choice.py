@@ -26,7 +26,6 @@ def test_large_table_that_is_live_is_copied_in_chunks_and_a_small_one_as_a_whole
 @pytest.mark.parametrize(
     "facts",
     [
-        replace(LARGE, is_first=True),
         replace(LARGE, is_live=False),
         replace(LARGE, chunk_obstacle="it has no key"),
     ],
@@ -35,6 +34,13 @@ def test_table_that_cannot_be_chunked_is_copied_as_a_whole_and_asking_otherwise_
     assert choose_way(facts).way == "whole"
     with pytest.raises(UsageError, match=r"public\.orders cannot be copied in chunks"):
         choose_way(facts, "chunked")
+
+
+def test_large_table_that_is_new_joins_in_chunks():
+    new = replace(LARGE, is_first=True, is_live=False)
+    assert choose_way(new).way == "chunked"
+    assert choose_way(replace(new, size_bytes=8192)).way == "whole"
+    assert choose_way(replace(new, chunk_obstacle="it has no key")).way == "whole"
 
 
 def test_way_that_is_asked_for_is_taken():

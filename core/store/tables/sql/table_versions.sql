@@ -17,7 +17,7 @@ select w.number,
   left join replication.target_schema s
          on s.source_id = t.source_id and s.source_schema = t.schema_name
   left join pg_namespace n on n.nspname = s.target_schema
-  left join pg_class c on c.relnamespace = n.oid and c.relname = t.table_name
+  left join pg_class c on c.relnamespace = n.oid and c.relname = coalesce(r.hidden_name, t.table_name)
                       and c.relkind in ('r', 'p')
   -- a type that is not PostgreSQL's own can be renamed without a word to its columns
   left join lateral (

@@ -7,20 +7,22 @@ select t.schema_name::text                    as schema,
        t.start_snapshot::text                 as start_snapshot,
        p.source_id is not null                as is_parked,
        r.resync_id is not null                as is_in_chunks,
+       r.hidden_name is not null              as is_joining,
+       coalesce(r.hidden_name, t.table_name)::text as copy_name,
        s.target_schema::text                  as target_schema,
        c.oid::bigint                          as oid,
        c.relkind::text                        as relkind,
        coalesce(a.columns, '[]')              as columns
   from replication.source_table t
   left join replication.parked_table p using (source_id, schema_name, table_name)
-  -- copied again, live, in chunks
+  -- copied in chunks, live, or out of sight if it is new
   left join replication.resync r
          on r.source_id = t.source_id and r.schema_name = t.schema_name
         and r.table_name = t.table_name and r.way = 'chunked' and r.key_columns is not null
   left join replication.target_schema s
          on s.source_id = t.source_id and s.source_schema = t.schema_name
   left join pg_namespace n on n.nspname = s.target_schema
-  left join pg_class c on c.relnamespace = n.oid and c.relname = t.table_name
+  left join pg_class c on c.relnamespace = n.oid and c.relname = coalesce(r.hidden_name, t.table_name)
                       and c.relkind in ('r', 'p')
   left join lateral (
        select json_agg(json_build_object(
