@@ -19,7 +19,7 @@ from pgrepl.basebackup.schema.source_objects import SourceObjects, read_objects
 from pgrepl.catalog.names import existing_schemas, extension_schemas
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
-from pgrepl.config.naming import NameClashError, assign_target_schemas
+from pgrepl.config.naming import NameClashError, assign_target_schemas, is_system_schema
 from pgrepl.errors import ConfigError, SourceError, TargetError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
@@ -62,7 +62,9 @@ def prepare(connection: Connection, source: SourceConfig, options: CopyOptions) 
             with_code=source.trust_code,
         )
         ((dbname,),) = connection.execute("select current_database()").fetchall()
-    if not objects.tables and objects.other_tables:
+    # One that has nothing but what pgrepl made there is empty.
+    others = [table for table in objects.other_tables if not is_system_schema(table.schema)]
+    if not objects.tables and others:
         raise ConfigError(
             f'no table of source "{source.name}" matches the patterns',
             hint="Correct tables and exclude in pgrepl.toml, or --tables.",

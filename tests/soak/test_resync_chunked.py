@@ -42,3 +42,34 @@ def test_copy_and_stream_together_are_the_source(source, target, tmp_path, monke
         live.resync("t")
     assert live.differences("t") == set()
     assert target.value("select count(*) from replication.resync_key") == 0
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_table_that_joins_and_stream_together_are_the_source(
+    source, target, tmp_path, monkeypatch, seed
+):
+    dice = random.Random(seed)
+    rows = dice.choice((5, 15, 60))
+    monkeypatch.setattr("pgrepl.resync.chunked.run.FIRST_LIMIT", rows)
+    monkeypatch.setattr("pgrepl.resync.chunked.run.next_limit", lambda *_: rows)
+    plugin = ("wal2json", "pgoutput")[seed % 2]
+    live = Live(source, target, tmp_path, plugin, dice.choice(("shard", "batch")))
+    live.begin("create table other (id int primary key)")
+    source.execute(f"set search_path = app; {TABLE}", FILL)
+    live.follow()
+    first = {"is_first": True}
+
+    def write() -> AbstractContextManager[None]:
+        return live_writers(source, seed)
+
+    is_left = True
+    for _ in range(dice.randrange(6)):
+        place = f"resync.{dice.choice(PLACES)}:kill:{dice.randrange(1, 9)}"
+        is_left = live.resync_until_killed("t", place, write, request=first)
+        assert is_left != target.value("select to_regclass('app_copy.t') is not null")
+        if not is_left:
+            break
+    with live.streaming(), live_writers(source, seed + 1):
+        live.resync("t", request={"is_first": is_left})
+    assert live.differences("t") == set()
+    assert target.value("select count(*) from replication.resync_key") == 0

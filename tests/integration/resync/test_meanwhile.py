@@ -45,6 +45,20 @@ insert into app.fresh (item, body) select id, body from app.items;
 """
 
 
+#: More subtransactions, each with a number of its own, than a snapshot or a session lists.
+MANY = """
+do $$ begin
+  for i in 1..70 loop
+    begin
+      update app.{table} set {column} = {column} + 1 where id = i;
+      if i % 7 = 0 then raise exception 'undone'; end if;
+    exception when raise_exception then null;
+    end;
+  end loop;
+end $$
+"""
+
+
 @pytest.fixture(scope="module")
 def later_cluster(binaries) -> Iterator[Cluster]:
     settings = {**LOGICAL_DECODING, "max_prepared_transactions": "5"}
@@ -130,7 +144,10 @@ def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin):
             "begin; update app.fresh set item = -item where id < 9; savepoint a;"
             " delete from app.fresh; rollback to a; delete from app.fresh where id = 11; commit",
             "insert into app.fresh (item) values (7)",
+            MANY.format(table="fresh", column="item"),
+            "begin; update app.fresh set item = 0 where id = 20; prepare transaction 'one'",
         )
+        source.execute("commit prepared 'one'")
 
     with following(pipeline):
         resync(pipeline, "app.fresh", swap=write)
@@ -184,6 +201,7 @@ def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin):
         source.execute(
             "begin; update app.others set id = id + 30 where id > 50; savepoint a;"
             " update app.others set n = 7; rollback to a; commit",
+            MANY.format(table="others", column="n"),
             "begin; update app.others set n = 8 where id < 9; prepare transaction 'two'",
         )
         source.execute("commit prepared 'two'")
