@@ -22,6 +22,7 @@ from pgrepl.throwaway import Broker, Cluster, ServerBinaries, find_binaries
 from pgrepl.throwaway.broker import SecureListener
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.database import Database
+from tests.support.machine.kept_sessions import hang_up_all
 from tests.support.machine.kept_workers import keep_workers
 from tests.support.machine.quick_java import start_java_quickly
 from tests.support.machine.tls import Authority
@@ -122,7 +123,7 @@ def make_database(_numbers: Iterator[int]) -> Iterator[Callable[..., Database]]:
 
     def make(cluster: Cluster, *, prefix: str = "db", template: str = "template1") -> Database:
         database = Database(cluster, f"{prefix}_{next(_numbers)}")
-        cluster.create_database(database.name, template=template)
+        database.create(template)
         made.append(database)
         return database
 
@@ -158,6 +159,12 @@ def target(
 ) -> Database:
     """Return a target with schema ``replication``: to migrate takes ten times as long as this."""
     return make_database(target_cluster, prefix="target", template=_migrated)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_sessions() -> Iterator[None]:
+    yield
+    hang_up_all()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,10 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.config.dsn import Dsn, Endpoint, Side
 from pgrepl.throwaway import Cluster
+from tests.support.machine.kept_sessions import hang_up, lend_session
+
+#: What holds for sessions that begin later.
+_FOR_NEW_SESSIONS = re.compile(r"\balter\s+(database|role|user|system)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,52 +34,66 @@ class Database:
 
     def execute(self, *statements: str) -> None:
         """Run statements, each on its own, as the superuser."""
-        with self.connect() as connection:
+        with lend_session(self.cluster, self.name) as session:
             for statement in statements:
-                connection.execute(statement.encode())
+                session.execute(statement.encode())
+        if any(map(_FOR_NEW_SESSIONS.search, statements)):
+            hang_up(self.cluster)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with self.connect() as connection:
-            return connection.execute(query.encode()).fetchall()
+        with lend_session(self.cluster, self.name) as session:
+            return session.execute(query.encode()).fetchall()
 
     def value(self, query: str) -> Any:
         ((value,),) = self.rows(query)
         return value
+
+    def create(self, template: str = "template1") -> None:
+        """Make it, a copy of the template with all its tables and rows."""
+        hang_up(self.cluster, template)
+        # To copy files takes less than to write every page to the WAL.
+        statement = SQL("create database {} template {} strategy file_copy").format(
+            Identifier(self.name), Identifier(template)
+        )
+        with lend_session(self.cluster, "postgres") as session:
+            session.execute(statement)
 
     def make_anew(self, encoding: str, locale: str = "C") -> None:
         """Drop the database and make an empty one in another encoding or locale."""
         statement = SQL("create database {} encoding {} locale {} template template0").format(
             Identifier(self.name), Literal(encoding), Literal(locale)
         )
-        with psycopg.connect(self.cluster.dsn(), autocommit=True) as connection:
-            connection.execute(SQL("drop database {}").format(Identifier(self.name)))
-            connection.execute(statement)
+        hang_up(self.cluster, self.name)
+        with lend_session(self.cluster, "postgres") as session:
+            session.execute(SQL("drop database {}").format(Identifier(self.name)))
+            session.execute(statement)
 
     def drop(self) -> None:
         """Remove the database with its slots and origins, whoever still uses them."""
-        with psycopg.connect(self.cluster.dsn(), autocommit=True) as connection:
+        with lend_session(self.cluster, "postgres") as session:
             # Origins belong to the whole cluster, and there are few of them.
-            if connection.execute("select from pg_replication_origin limit 1").fetchall():
+            if session.execute("select from pg_replication_origin limit 1").fetchall():
                 self._drop_origins()
-            connection.execute(
+            hang_up(self.cluster, self.name)
+            session.execute(
                 "select pg_terminate_backend(active_pid, 10000) from pg_replication_slots"
                 " where database = %s and active",
                 (self.name,),
             )
-            connection.execute(
+            session.execute(
                 "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
                 " where database = %s",
                 (self.name,),
             )
-            connection.execute(
+            session.execute(
                 SQL("drop database if exists {} with (force)").format(Identifier(self.name))
             )
 
     def _drop_origins(self) -> None:
-        with self.connect() as connection:
-            found = connection.execute("select to_regclass('replication.source') is not null")
+        with lend_session(self.cluster, self.name) as session:
+            found = session.execute("select to_regclass('replication.source') is not null")
             if found.fetchall() == [(True,)]:
-                connection.execute(
+                session.execute(
                     "select pg_replication_origin_drop(roname) from pg_replication_origin"
                     " where roname in (select slot from replication.source)"
                 )

@@ -123,5 +123,6 @@ class Pipeline:
 
 def clone(database: Database, name: str) -> Database:
     """Copy a database that nobody is connected to."""
-    database.cluster.create_database(name, template=database.name)
-    return Database(database.cluster, name)
+    copy = Database(database.cluster, name)
+    copy.create(template=database.name)
+    return copy
