@@ -22,7 +22,7 @@ from pgrepl.throwaway import Broker, Cluster, ServerBinaries, find_binaries
 from pgrepl.throwaway.broker import SecureListener
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.database import Database
-from tests.support.machine.kept_sessions import hang_up_all
+from tests.support.machine.kept_sessions import hang_up, hang_up_all
 from tests.support.machine.kept_workers import keep_workers
 from tests.support.machine.quick_java import start_java_quickly
 from tests.support.machine.tls import Authority
@@ -82,13 +82,21 @@ def binaries(request: pytest.FixtureRequest) -> ServerBinaries:
 def source_cluster(binaries: ServerBinaries) -> Iterator[Cluster]:
     settings = {**LOGICAL_DECODING, "max_prepared_transactions": "5"}
     with Cluster(binaries=binaries, settings=settings) as cluster:
+        _warm_up(cluster)
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def target_cluster(binaries: ServerBinaries) -> Iterator[Cluster]:
     with Cluster(binaries=binaries) as cluster:
+        _warm_up(cluster)
         yield cluster
+
+
+def _warm_up(cluster: Cluster) -> None:
+    """Have the server keep what sessions read of the catalogue; databases are copied with that."""
+    Database(cluster, "template1").execute("select")
+    hang_up(cluster)
 
 
 @pytest.fixture(scope="session")
