@@ -40,6 +40,10 @@ class PublishedTable:
     replica_identity: str
     is_in_all: bool
     is_in_inserts: bool
+    #: Whether the publication sends columns that are generated, which before version 18 none does.
+    sends_generated: bool
+    #: Whether an UPDATE is allowed where the whole row is the identity: all of it has to be sent.
+    sends_whole_row: bool
     #: Whether the role may publish it.
     is_owned: bool
     #: How many of its rows were updated or deleted, as the statistics know it.
@@ -50,12 +54,12 @@ class PublishedTable:
     def has_identity(self) -> bool:
         """Whether an UPDATE can be sent, as the server judges when a published table has one.
 
-        An identity with a generated column is not sent as a whole.
+        Before version 18 an identity with a generated column is not sent as a whole.
         """
         if self.replica_identity == "f":
-            return True
+            return self.sends_whole_row
         key = sent_identity(self.replica_identity, self.keys)
-        return key is not None and not key.is_generated
+        return key is not None and (self.sends_generated or not key.is_generated)
 
     @property
     def key(self) -> tuple[str, str]:

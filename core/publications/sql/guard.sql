@@ -154,6 +154,8 @@ declare
     v_table record;
     -- Whether the command may have changed any table at all.
     v_is_open boolean := false;
+    -- Whether the publication sends columns that are generated.
+    v_sends_generated boolean;
 begin
     if not exists (select from pgrepl.publications()) then
         return;
@@ -199,19 +201,30 @@ begin
 
     for v_pub in select * from pgrepl.publications()
     loop
+        -- From version 18 on generated columns can be sent, and an identity has to be sent whole.
+        v_sends_generated := exists (select from pg_publication p
+                                      where p.pubname = v_pub.whole
+                                        and to_jsonb(p) ->> 'pubgencols' = 's');
         for v_table in
             with found as (
                 select c.oid, w.oid is not null as is_in_whole, s.oid is not null as is_in_inserts,
                        c.relpersistence = 'p'
                        and (c.relreplident = 'f'
+                            and not (current_setting('server_version_num')::int >= 180000
+                                     and exists (select from pg_attribute a
+                                                  where a.attrelid = c.oid and not a.attisdropped
+                                                    and (a.attgenerated = 'v'
+                                                         or a.attgenerated = 's'
+                                                            and not v_sends_generated)))
                             or exists (select from pg_index x
                                         where x.indrelid = c.oid and x.indisvalid and x.indimmediate
                                           and (c.relreplident = 'd' and x.indisprimary
                                                or c.relreplident = 'i' and x.indisreplident)
-                                          and not exists (select from pg_attribute a
-                                                           where a.attrelid = c.oid
-                                                             and a.attnum = any (x.indkey)
-                                                             and a.attgenerated <> '')))
+                                          and (v_sends_generated
+                                               or not exists (select from pg_attribute a
+                                                               where a.attrelid = c.oid
+                                                                 and a.attnum = any (x.indkey)
+                                                                 and a.attgenerated <> ''))))
                            as has_identity,
                        n.nspname, coalesce(pg_partition_root(c.oid), c.oid) as root
                   from pg_class c
