@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import install
 from pgrepl.errors import PgreplError
 from pgrepl.resync.cancel import cancel_tables
+from pgrepl.resync.choice import WayAsked
 from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
@@ -31,9 +33,11 @@ def _small_chunks(monkeypatch):
     monkeypatch.setattr("pgrepl.resync.chunked.run.next_limit", lambda *_: 25)
 
 
-def begin(source: Database, target: Database, folder, plugin: str, **options: str) -> Live:
+def begin(
+    source: Database, target: Database, folder: Path, plugin: str, consistency: str = "shard"
+) -> Live:
     """Return a source with a table ``t`` that the target has not."""
-    live = Live(source, target, folder, plugin, **options)
+    live = Live(source, target, folder, plugin, consistency)
     live.begin("create table other (id int primary key)")
     source.execute(f"set search_path = app; {TABLE}", FILL)
     live.follow()
@@ -98,7 +102,7 @@ def leftovers(target: Database) -> list[object]:
 def test_written_to_meanwhile_it_is_the_source_and_never_seen_before(
     source, target, tmp_path, plugin, consistency
 ):
-    live = begin(source, target, tmp_path, plugin, consistency=consistency)
+    live = begin(source, target, tmp_path, plugin, consistency)
     with reader(target) as noted, live.streaming(), live_writers(source, 1):
         live.resync("t", request=FIRST)
         assert is_shown(target)
@@ -244,7 +248,7 @@ def test_new_tables_join_in_chunks_with_all_they_need(source, target, tmp_path):
     )
     config = live.config
 
-    def run(way: str, *tables: str) -> list[str]:
+    def run(way: WayAsked, *tables: str) -> list[str]:
         options = ResyncOptions(tables=TableSelection.of(tables), way=way, wait_s=60)
         report = resync_tables(
             *(config, config.source("shop"), options, Recorder()),
