@@ -125,14 +125,17 @@ def test_batch_that_failed_comes_again_whole_from_the_checkpoint(spark, live, tm
 
     def collect(batch, _):
         ids = sorted(row.after["id"] for row in batch.collect())
-        seen.append((batch.rdd.getNumPartitions(), ids))
+        # A stream begins with a batch of nothing.
+        if ids:
+            seen.append((batch.rdd.getNumPartitions(), ids))
 
     stream.follow(collect)
     for number in range(3):
         live.source.execute(f"insert into app.orders values ({number}, 0, '')")
         live.receive()
-    with pytest.raises(PySparkException, match="the sink fails"):
+    with pytest.raises(PySparkException):
         stream.follow(fail)
+    assert seen == []
     live.replay()
     live.source.execute("insert into app.orders values (3, 0, '')")
     live.follow()
