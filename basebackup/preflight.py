@@ -17,6 +17,7 @@ from pgrepl.basebackup.schema.known import Known, without_known
 from pgrepl.basebackup.schema.plan import SchemaPlan
 from pgrepl.basebackup.schema.source_objects import SourceObjects, read_objects
 from pgrepl.catalog.names import existing_schemas, extension_schemas
+from pgrepl.catalog.rule_facts import check_rules
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import NameClashError, assign_target_schemas, is_system_schema
@@ -58,10 +59,12 @@ def prepare(connection: Connection, source: SourceConfig, options: CopyOptions) 
             connection,
             source.selection,
             options.selection,
+            rules=source.rules,
             with_views=options.with_views,
             with_code=source.trust_code,
         )
         ((dbname,),) = connection.execute("select current_database()").fetchall()
+        check_rules(connection, source)
     # One that has nothing but what pgrepl made there is empty.
     others = [table for table in objects.other_tables if not is_system_schema(table.schema)]
     if not objects.tables and others:

@@ -22,7 +22,7 @@ from pgrepl.basebackup.preflight import TargetSide, check_target, plan_schema, p
 from pgrepl.basebackup.report import CopyOptions, CopyReport, Outcome, Watcher
 from pgrepl.basebackup.rows.copy import RowCopy
 from pgrepl.basebackup.rows.workers import CopyWorkers, start_copy_workers
-from pgrepl.basebackup.same_source import check_options, check_same, check_unchanged
+from pgrepl.basebackup.same_source import check_begun, check_options, check_same, check_unchanged
 from pgrepl.basebackup.schema.plan import ROW_PHASES
 from pgrepl.basebackup.snapshot import (
     Keeper,
@@ -44,6 +44,7 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
 from pgrepl.store.migrations import migrate
 from pgrepl.store.removal import check_removable
+from pgrepl.store.rules import record_rules
 from pgrepl.store.sources import (
     SourceRow,
     add_source,
@@ -114,9 +115,11 @@ class _Run:
         if row is None or not self._has_begun(row):
             source_id = self._record(row, identity)
             write_options(self.target, source_id, self.options.shape())
+            record_rules(self.target, source_id, self.source.rules)
             outcome = self._begin_anew(source_id)
         else:
             source_id, outcome = row.source_id, "resumed"
+            check_begun(self.target, source_id, self.source)
             self._resume(row)
         return self._report(source_id, outcome, begin)
 
@@ -358,7 +361,8 @@ class _Run:
         self, connection: Connection, keys: Collection[tuple[str, str]]
     ) -> Sequence[SourceTable]:
         with translated(self.source.endpoint, "cannot read the catalogue"):
-            return [table for table in read_tables(connection) if table.key in keys]
+            tables = read_tables(connection, self.source.rules)
+            return [table for table in tables if table.key in keys]
 
     def _schemas(self, source_id: int) -> Mapping[str, str]:
         return read_target_schemas(self.target, source_id)

@@ -9,10 +9,12 @@ from pgrepl.basebackup.report import CopyOptions
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
 from pgrepl.errors import ConfigError, SourceError, UsageError
+from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.server import Identity
+from pgrepl.store.rules import are_current
 from pgrepl.store.sources import SourceRow
 
-__all__ = ["check_options", "check_same", "check_unchanged"]
+__all__ = ["check_begun", "check_options", "check_same", "check_unchanged"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +60,22 @@ def check_unchanged(
         raise SourceError(
             f"{endpoint}: tables changed since the copy began: {', '.join(changed[:5])}",
             hint="Start over with --restart.",
+        )
+
+
+def check_begun(target: Connection, source_id: int, source: SourceConfig) -> None:
+    """Refuse to go on with a copy that began with other rules.
+
+    Raises
+    ------
+    ConfigError
+        when it did.
+
+    """
+    if not are_current(target, source_id, source.rules):
+        raise ConfigError(
+            f'the copy of source "{source.name}" began with other rules, or another salt',
+            hint="Set them back, or start over with --restart.",
         )
 
 

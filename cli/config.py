@@ -70,8 +70,12 @@ def _print_section(path: str, values: dict[str, Any]) -> None:
     print_line()
     print_line(f"[{path}]")
     for key, value in values.items():
-        if isinstance(value, dict):
-            inner = ", ".join(f"{json_text(k)} = {json_text(v)}" for k, v in value.items())
-            print_line(f"{key} = {{{inner}}}")
-        else:
-            print_line(f"{key} = {json_text(value)}")
+        print_line(f"{key} = {_toml(value)}")
+
+
+def _toml(value: Any) -> str:  # noqa: ANN401  whatever a section holds
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json_text(k)} = {_toml(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json_text(value)

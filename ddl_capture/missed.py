@@ -13,6 +13,7 @@ from pgrepl.catalog.names import extension_schemas
 from pgrepl.catalog.tables import read_tables
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import shown_name
+from pgrepl.config.rules import Rules
 from pgrepl.ddl_capture.apply.statement.qualify import make_map
 from pgrepl.ddl_capture.apply.structure.differences import compare_tables
 from pgrepl.ddl_capture.apply.target_catalog import read_definitions, read_members
@@ -105,7 +106,7 @@ def is_behind(source_session: Connection, target: Connection, row: SourceRow) ->
 
 def _selected(source_session: Connection, source: SourceConfig) -> Iterator[TableName]:
     """Return the tables that the patterns match today."""
-    for table in read_tables(source_session):
+    for table in read_tables(source_session, Rules()):
         is_selected = source.selection.matches(table.root_schema, table.root_name)
         if is_selected and not table.is_unlogged:
             yield table.key

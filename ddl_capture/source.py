@@ -29,7 +29,7 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.terminal import command, shell_word
 
-__all__ = ["CaptureStatus", "install", "read_status", "switch", "uninstall"]
+__all__ = ["CaptureStatus", "install", "is_capturing", "read_status", "switch", "uninstall"]
 
 _STAGE = "ddl"
 
@@ -201,6 +201,11 @@ def _note(connection: Connection, *, is_on: bool) -> None:
         "update pgrepl.capture set complete_lsn = pg_current_wal_insert_lsn()"
         " where complete_lsn is null and horizon <= pg_snapshot_xmin(pg_current_snapshot())"
     )
+
+
+def is_capturing(connection: Connection) -> bool:
+    """Whether every command is captured now."""
+    return _read_state(connection).word == "enabled"
 
 
 def _read_state(connection: Connection) -> _State:

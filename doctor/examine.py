@@ -9,6 +9,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from pgrepl.background import BackgroundCall
+from pgrepl.catalog.rule_facts import RuleProblem, find_source_problems
 from pgrepl.catalog.writers import Writer, read_writers
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import Config, SourceConfig
@@ -19,6 +20,7 @@ from pgrepl.doctor.checks.orphaned_slot_checks import check_orphaned_slots
 from pgrepl.doctor.checks.orphaned_source_checks import check_orphaned_sources
 from pgrepl.doctor.checks.passed_over_checks import check_passed_over
 from pgrepl.doctor.checks.publication_checks import check_publications
+from pgrepl.doctor.checks.rule_checks import check_rules
 from pgrepl.doctor.checks.source_checks import (
     MINIMUM_VERSION,
     check_server,
@@ -58,6 +60,7 @@ class _Reading:
     capture: CaptureFacts
     #: None when the plugin needs none.
     publications: Publications | None
+    rule_problems: Sequence[RuleProblem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,8 @@ def _visit_source(source: SourceConfig) -> _Visit[_Reading]:
         is_blocked = probe is not None and probe.state is PluginState.BLOCKED
         writers = read_writers(connection) if is_blocked else []
         found = read_publications(connection, source) if source.plugin == "pgoutput" else None
-        return _Reading(facts, probe, writers, read_capture(connection), found)
+        problems = find_source_problems(connection, source)
+        return _Reading(facts, probe, writers, read_capture(connection), found, problems)
 
     return _visit(source.endpoint, read)
 
@@ -212,6 +216,11 @@ def _examine_source(config: Config, source: SourceConfig, visit: _Visit[_Reading
         findings += check_tables(reading.facts, source.selection)
         findings.append(check_publications(source, reading.facts, reading.publications))
         findings.append(check_capture(source.name, reading.capture))
+        findings.append(
+            check_rules(
+                source.rules, reading.rule_problems, is_captured=reading.capture.is_complete
+            )
+        )
     return Examination(Area.SOURCE, source.name, tuple(findings), visit.psql_conninfo)
 
 

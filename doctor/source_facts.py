@@ -13,6 +13,7 @@ from pgrepl.catalog.tables import read_tables
 from pgrepl.catalog.unique_keys import UniqueKey, read_unique_keys
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import TableSelection, shown_name
+from pgrepl.config.rules import Rules
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
@@ -200,7 +201,7 @@ def _read_tables(connection: Connection, selection: TableSelection) -> Sequence[
     # A partition comes with its root.
     selected = [
         table
-        for table in read_tables(connection)
+        for table in read_tables(connection, Rules())
         if selection.matches(table.root_schema, table.root_name)
     ]
     append_only = [

@@ -13,12 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgrepl.config.naming import TableSelection
+from pgrepl.config.rules import Mask, Rules
 from pgrepl.decoding.stream import SpecialColumns, StreamDecoder
 from pgrepl.store.spool.spool_format import DDL_TABLE, bucket_of
 
 __all__ = ["CatalogueTable", "Route", "Router", "TableName"]
 
 TableName = tuple[str, str]
+
+_NO_RULES = Rules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class Route:
     #: The table of captured DDL, whose rows make their transaction serial.
     is_ddl: bool
     floats: SpecialColumns | None
+    #: Of columns that the target never sees as they are.
+    masks: Mapping[str, Mask] | None = None
 
 
 class Router:
@@ -56,6 +61,7 @@ class Router:
         decoder: StreamDecoder,
         db: str,
         selection: TableSelection,
+        rules: Rules = _NO_RULES,
         codec: str,
         assigned: Mapping[TableName, int],
         read_catalogue: Callable[[], Sequence[CatalogueTable]],
@@ -64,6 +70,7 @@ class Router:
         self._decoder = decoder
         self._db = db
         self._selection = selection
+        self._rules = rules
         self._codec = codec
         self._remembered = dict(assigned)
         self._is_fixed = True
@@ -140,7 +147,8 @@ class Router:
             floats = self._decoder.special_columns(
                 table.float_names, table.not_null_float_names, table.column_names, self._codec
             )
-        return Route(name, self._bucket(name), is_ddl=False, floats=floats)
+        masks = self._rules.resolved_masks(*name) or None
+        return Route(name, self._bucket(name), is_ddl=False, floats=floats, masks=masks)
 
     def _bucket(self, name: TableName) -> int:
         remembered = self._remembered.get(name)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.same_source import check_same
+from pgrepl.catalog.rule_facts import check_rules
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.catalog.unreadable import unreadable_error
 from pgrepl.config.model import Config, SourceConfig
@@ -40,6 +41,7 @@ from pgrepl.store.resync.running_resyncs import (
     find_resync,
     request_resync,
 )
+from pgrepl.store.rules import check_current
 from pgrepl.store.sources import SourceRow, find_source
 from pgrepl.store.tables.copy_work import TableProgress, read_progress
 from pgrepl.store.tables.source_tables import read_conditions
@@ -80,6 +82,9 @@ def resync_tables(
             check_same(source, row, identify(source.endpoint, _STAGE))
             drop_orphans(target, endpoint)
             source_session = stack.enter_context(connect(source.endpoint, _STAGE))
+            with translated(source.endpoint, "cannot prepare the session"):
+                check_rules(source_session, source)
+            check_current(target, row.source_id, source.name, source.rules)
             sides = Sides(
                 config=config,
                 source=source,
@@ -211,8 +216,11 @@ class _Run:
             max_rate=self._sides.options.max_rate,
             row_estimate=table.row_estimate,
             byte_estimate=size,
+            rules=table.rules,
         )
-        is_other = begun is not None and (begun.way != way or begun.source_oid != table.oid)
+        is_other = begun is not None and (
+            (begun.way, begun.source_oid, begun.rules) != (way, table.oid, table.rules)
+        )
         if is_other or (
             row.state == "catching up"
             and row.way == "whole"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from pgrepl.catalog.names import relation_exists
 from pgrepl.catalog.tables import Column, SourceTable, is_copy_of, read_columns, read_tables
 from pgrepl.catalog.unreadable import Unreadable, read_unreadable_tables
+from pgrepl.config.rules import Rules
 from pgrepl.ddl_capture.missed import is_behind
 from pgrepl.errors import TargetError
 from pgrepl.postgres.sqlstate import translated
@@ -50,7 +51,7 @@ class Choosing:
         with translated(self._source.endpoint, "cannot read the catalogue"):
             possible = [
                 table
-                for table in read_tables(self._sides.source_session)
+                for table in read_tables(self._sides.source_session, self._source.rules)
                 if not table.is_partitioned
                 and not table.is_unlogged
                 and self._source.selection.matches(table.root_schema, table.root_name)
@@ -132,7 +133,7 @@ class Choosing:
         renamed it too.
         """
         with translated(self._source.endpoint, "cannot read the catalogue"):
-            present = {table.key for table in read_tables(self._sides.source_session)}
+            present = {t.key for t in read_tables(self._sides.source_session, Rules())}
         marked = read_marked_pending(self._target, self._sides.source_id)
         gone = [
             (schema, table)
@@ -165,7 +166,7 @@ class Choosing:
                 table.key: read_columns(self._sides.source_session, table.oid) for table in tables
             }
             # By now, with the locks taken: a name may have gone to another table.
-            named = {table.key: table.oid for table in read_tables(self._sides.source_session)}
+            named = {t.key: t.oid for t in read_tables(self._sides.source_session, Rules())}
         found: dict[tuple[str, str], TargetError] = {}
         for table in tables:
             expected = self._oids.get(table.key, table.oid)

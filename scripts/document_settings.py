@@ -10,8 +10,12 @@ from pathlib import Path
 
 from pgrepl.config.keys import documented
 from pgrepl.config.model import SECTIONS, SourceConfig
+from pgrepl.config.rules import RuleConfig
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
+
+#: Sections that there may be several of.
+LISTS = {"[sources.NAME.rules]": RuleConfig}
 
 _HEAD = "| key | default | meaning |\n|---|---|---|\n"
 _TABLE = re.escape(_HEAD) + r"(?:\|[^\n]*\n)*"
@@ -19,7 +23,7 @@ _TABLE = re.escape(_HEAD) + r"(?:\|[^\n]*\n)*"
 
 def render(page: str) -> str:
     """Return the page with its tables made again."""
-    for name, kind in {**SECTIONS, "sources.NAME": SourceConfig}.items():
+    for name, kind in {**SECTIONS, "sources.NAME": SourceConfig, **LISTS}.items():
         heading = f"\n## `[{name}]`\n"
         before, found, after = page.partition(heading)
         if not found:

@@ -15,7 +15,9 @@ from typing import Any
 from psycopg.sql import Composed
 
 from pgrepl.config.dsn import Endpoint
+from pgrepl.config.rules import Salt
 from pgrepl.errors import PgreplError
+from pgrepl.masking import set_salts
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.verify.settle import Item
@@ -71,6 +73,7 @@ class VerifyTask:
     source: Endpoint = field(repr=False)
     target: Endpoint = field(repr=False)
     digest: Digest
+    salts: frozenset[Salt] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,8 @@ class Sides:
         """Connect to both."""
         self.task = task
         self.source = _open(task.source)
+        with translated(task.source, "cannot prepare the session"):
+            set_salts(self.source, task.salts)
         try:
             self.target = _open(task.target)
         except BaseException:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pgrepl.catalog.tables import read_tables
 from pgrepl.catalog.unreadable import Unreadable, read_unreadable
 from pgrepl.config.model import Config, SourceConfig
+from pgrepl.config.rules import Rules
 from pgrepl.errors import TargetError, UsageError
 from pgrepl.postgres.advisory_locks import copy_lock, find_holder
 from pgrepl.postgres.sqlstate import translated
@@ -37,7 +38,7 @@ from pgrepl.verify.sequences import compare_sequences, read_by_name
 from pgrepl.verify.settle import Item, Settlement
 from pgrepl.verify.statements import DIGEST_PROBE, Digest
 from pgrepl.verify.structure import compare_structure
-from pgrepl.verify.tables import Subject, Table, make_subject, read_details
+from pgrepl.verify.tables import Subject, Table, make_subject, read_details, with_masks
 
 __all__ = ["verify_source"]
 
@@ -61,7 +62,10 @@ def verify_source(
     begin = time.monotonic()
     with ExitStack() as stack:
         task = VerifyTask(
-            source=source.endpoint, target=config.target.endpoint, digest=Digest.PORTABLE
+            source=source.endpoint,
+            target=config.target.endpoint,
+            digest=Digest.PORTABLE,
+            salts=source.rules.salts(),
         )
         sides = stack.enter_context(closing(Sides(task)))
         migrate(sides.target, task.target)
@@ -130,7 +134,7 @@ class _Run:
         with translated(self.sides.task.source, "cannot read the catalogue"):
             tables = [
                 table
-                for table in read_tables(self.sides.source)
+                for table in read_tables(self.sides.source, Rules())
                 if self.source.selection.matches(table.root_schema, table.root_name)
                 and not table.is_unlogged
                 and (
@@ -140,7 +144,10 @@ class _Run:
                 )
             ]
             found = read_details(self.sides.source, {table.schema for table in tables})
-        here = {table.key: found[table.key] for table in tables if table.key in found}
+        here = with_masks(
+            {table.key: found[table.key] for table in tables if table.key in found},
+            self.source.rules,
+        )
         if wanted is not None and not here:
             raise UsageError(
                 f'no replicated table of source "{self.source.name}" matches the names given',

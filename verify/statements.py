@@ -15,6 +15,7 @@ from enum import Enum
 
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
+from pgrepl.masking import mask_expression
 from pgrepl.verify.tables import Subject, Table
 
 __all__ = ["DIGEST_PROBE", "Digest", "KeyRange", "Statements"]
@@ -69,10 +70,15 @@ class Statements:
         return self._hash(self.subject.key or self.subject.columns)
 
     def _hash(self, columns: Sequence[str]) -> Composable:
-        text = SQL("row({})::text").format(SQL(", ").join(map(_column, columns)))
+        text = SQL("row({})::text").format(SQL(", ").join(map(self._value, columns)))
         if self.digest is Digest.FAST:
             return SQL('hashtextextended({} collate "C", 0)').format(text)
         return SQL("('x' || left(md5(convert_to({}, 'UTF8')), 16))::bit(64)::bigint").format(text)
+
+    def _value(self, name: str) -> Composable:
+        """Return a column as it is compared: on the source as its mask shows it."""
+        mask = self.table.mask(name)
+        return _column(name) if mask is None else mask_expression(mask, _column(name))
 
     def _key_texts(self) -> Composable:
         return SQL(", ").join(
@@ -167,7 +173,9 @@ class Statements:
     def values(self, items: Sequence[tuple[str, ...]]) -> Composed:
         """Return item number and the text of each compared column of the rows asked for."""
         texts = SQL("array[{}]::text[]").format(
-            SQL(", ").join(SQL("{}::text").format(_column(c)) for c in self.subject.columns)
+            SQL(", ").join(
+                SQL("({})::text").format(self._value(name)) for name in self.subject.columns
+            )
         )
         if self.subject.key is None:
             return SQL(

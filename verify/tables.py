@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pgrepl.catalog.unique_keys import UniqueKey, find_row_key, read_unique_keys
+from pgrepl.config.rules import Mask, Rules
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
-__all__ = ["Column", "Subject", "Table", "make_subject", "read_details"]
+__all__ = ["Column", "Subject", "Table", "make_subject", "read_details", "with_masks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,12 @@ class Table:
     row_estimate: int
     columns: tuple[Column, ...]
     unique_keys: tuple[UniqueKey, ...]
+    #: On the source: of the columns that reach the target masked.
+    masks: tuple[tuple[str, Mask], ...] = ()
+
+    def mask(self, name: str) -> Mask | None:
+        """Return the mask of a column."""
+        return dict(self.masks).get(name)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -91,7 +98,7 @@ def make_subject(source: Table, target: Table) -> Subject:
     there = {column.name for column in target.columns}
     columns = tuple(column.name for column in source.columns if column.name in there)
     key = source.row_key
-    if key is not None and not set(key) <= set(columns):
+    if key is not None and (not set(key) <= set(columns) or any(map(source.mask, key))):
         key = None
     has_ranges = (
         key is not None
@@ -110,6 +117,20 @@ def read_details(connection: Connection, schemas: Iterable[str]) -> Mapping[tupl
     keys = read_unique_keys(connection, [row[0] for row in rows])
     tables = [_table(row, keys.get(row[0], ())) for row in rows]
     return {table.key: table for table in tables}
+
+
+def with_masks(
+    tables: Mapping[tuple[str, str], Table], rules: Rules
+) -> dict[tuple[str, str], Table]:
+    """Return tables of the source with the masks of their columns."""
+    return {
+        key: replace(table, masks=tuple(sorted(rules.resolved_masks(*key).items(), key=_name)))
+        for key, table in tables.items()
+    }
+
+
+def _name(item: tuple[str, Mask]) -> str:
+    return item[0]
 
 
 def _table(row: Sequence[Any], keys: Sequence[UniqueKey]) -> Table:

@@ -63,7 +63,7 @@ def copy_out(table: SourceTable, first_block: int | None, end_block: int | None)
         limits.append(SQL("ctid < {}::tid").format(Literal(f"({end_block},0)")))
     where = SQL(" where ") + SQL(" and ").join(limits) if limits else SQL("")
     return SQL("copy (select {} from only {}{}) to stdout{}").format(
-        SQL(", ").join(map(Identifier, table.columns)), table.identifier, where, _format(table)
+        table.selected(), table.identifier, where, _format(table)
     )
 
 

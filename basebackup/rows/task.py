@@ -23,8 +23,10 @@ from pgrepl.basebackup.rows.copy_pipe import Transferred, copy_in, copy_out, tra
 from pgrepl.basebackup.rows.pace import Pace
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.dsn import Endpoint
+from pgrepl.config.rules import Salt
 from pgrepl.errors import PgreplError
 from pgrepl.failpoint import reach
+from pgrepl.masking import set_salts
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.tables.copy_work import CopyPart, fail_part, finish_part, take_part
@@ -59,6 +61,7 @@ def run_task(task: CopyTask) -> Sequence[PgreplError]:
                 closing(connect(task.target, _STAGE)) as target,
             ):
                 with translated(task.source, "cannot use the snapshot"):
+                    set_salts(source, _salts(task))
                     open_snapshot(source, task.snapshot)
                 pace = None if task.max_rate is None else Pace(task.max_rate)
                 failed = _copy_all(task, source, target, pace)
@@ -68,6 +71,11 @@ def run_task(task: CopyTask) -> Sequence[PgreplError]:
         if failed is None:
             return errors
         errors.append(failed)
+
+
+def _salts(task: CopyTask) -> frozenset[Salt]:
+    masks = (mask for table in task.tables.values() for mask in table.masks.values())
+    return frozenset(mask.salt for mask in masks if mask.salt is not None)
 
 
 def open_snapshot(connection: Connection, snapshot: str) -> None:

@@ -12,6 +12,7 @@ from pgrepl.basebackup.schema.needed_objects import LeftOut, NeededObject, read_
 from pgrepl.basebackup.schema.views import Views, read_views
 from pgrepl.catalog.tables import SourceTable, read_tables
 from pgrepl.config.naming import TableSelection
+from pgrepl.config.rules import Rules
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
@@ -80,7 +81,11 @@ class SourceObjects:
 
 
 def read_objects(
-    connection: Connection, *selections: TableSelection, with_views: bool, with_code: bool
+    connection: Connection,
+    *selections: TableSelection,
+    rules: Rules,
+    with_views: bool,
+    with_code: bool,
 ) -> SourceObjects:
     """Read the tables, and if asked the views, that every selection takes in; and their needs.
 
@@ -88,7 +93,7 @@ def read_objects(
     """
     tables: list[SourceTable] = []
     others: list[SourceTable] = []
-    for table in read_tables(connection):
+    for table in read_tables(connection, rules):
         is_chosen = _is_chosen(table.root_schema, table.root_name, selections)
         (tables if is_chosen and not table.is_unlogged else others).append(table)
     unlogged = [

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from psycopg.rows import class_row
-from psycopg.sql import Composable, Identifier
+from psycopg.sql import SQL, Composable, Identifier
 
+from pgrepl.config.rules import Mask, Rules
+from pgrepl.masking import mask_expression
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
@@ -53,6 +56,27 @@ class SourceTable:
     #: The same with generated columns.
     all_columns: Sequence[str] = ()
     is_all_plain: bool = False
+    #: Of columns that reach the target masked.
+    masks: Mapping[str, Mask] = field(default_factory=dict)
+
+    def selected(self, prefix: Sequence[str] = ()) -> Composable:
+        """Return the list of its columns in a SELECT on the source, masks applied.
+
+        Nothing else reads rows of a source that go to the target.
+        """
+        return SQL(", ").join(
+            mask_expression(self.masks[name], Identifier(*prefix, name))
+            if name in self.masks
+            else Identifier(*prefix, name)
+            for name in self.columns
+        )
+
+    @property
+    def rules(self) -> str | None:
+        """A fingerprint of the masks; None: it has none."""
+        if not self.masks:
+            return None
+        return json.dumps({name: mask.description for name, mask in sorted(self.masks.items())})
 
     @property
     def key(self) -> tuple[str, str]:
@@ -76,12 +100,15 @@ class SourceTable:
         return f"{self.schema}.{self.name}"
 
 
-def read_tables(connection: Connection) -> Sequence[SourceTable]:
-    """Return every table that could be replicated."""
+def read_tables(connection: Connection, rules: Rules) -> Sequence[SourceTable]:
+    """Return every table that could be replicated, with the masks of its columns."""
     with connection.cursor(row_factory=class_row(SourceTable)) as cursor:
-        return cursor.execute(
+        tables = cursor.execute(
             load_query("pgrepl.catalog", "source_tables"), {"plain_types": list(PLAIN_TYPES)}
         ).fetchall()
+    if not rules.has_masks:
+        return tables
+    return [replace(table, masks=rules.resolved_masks(*table.key)) for table in tables]
 
 
 @dataclass(frozen=True, slots=True)

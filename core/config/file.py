@@ -138,6 +138,7 @@ def _check_sources(sources: Mapping[str, SourceConfig], problems: Problems) -> N
         _check_kind(source, problems)
         _check_target_schemas(source, problems)
         _check_publications(source, problems)
+        _check_rules(source, problems)
         first = slots.setdefault(source.slot, source.name)
         if first != source.name:
             problems.add(
@@ -174,6 +175,11 @@ def _check_kind(source: SourceConfig, problems: Problems) -> None:
         problems.add(f"sources.{source.name}.key", f'is of kind "files", not "{source.kind}"')
     if stream.transaction_topic and stream.envelope != "debezium":
         problems.add(f"sources.{source.name}.transaction_topic", 'is of envelope "debezium" only')
+
+
+def _check_rules(source: SourceConfig, problems: Problems) -> None:
+    if source.rules.entries and not source.is_database:
+        problems.add(f"sources.{source.name}.rules", f'are of kind "postgres", not "{source.kind}"')
 
 
 def _check_publications(source: SourceConfig, problems: Problems) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "converted",
     "documented",
     "duration",
+    "entries",
     "group",
     "integer",
     "patterns",
@@ -201,6 +202,27 @@ def settings(
         for setting in found:
             _complain(section, f"{key}.{setting}", check(setting))
         return MappingProxyType(found)
+
+    return {_KEY: Key(meaning=meaning, read=read, write=write)}
+
+
+def entries(meaning: str, kind: type[T], make: Callable[[tuple[T, ...]], Any]) -> Metadata:
+    """Declare a list of tables, each with the keys of a class, and what is made of them.
+
+    The class says of each what is wrong with it, by ``mistakes``.
+    """
+
+    def read(section: Section, key: str, _default: object) -> Any:  # noqa: ANN401  as it makes
+        found = []
+        for part in section.sections(key):
+            value: Any = read_keys(kind, part)
+            for name, reason in value.mistakes():
+                part.problem(name, reason)
+            found.append(value)
+        return make(tuple(found))
+
+    def write(value: Any) -> list[dict[str, Any]]:  # noqa: ANN401  as it was made
+        return [write_keys(entry) for entry in value.entries]
 
     return {_KEY: Key(meaning=meaning, read=read, write=write)}
 

@@ -24,6 +24,7 @@ from pgrepl.config.naming import (
     TableSelection,
     default_owner,
 )
+from pgrepl.config.rules import RuleConfig, Rules
 from pgrepl.config.spark import SparkConfig
 from pgrepl.config.streams import StreamConfig
 from pgrepl.errors import UsageError
@@ -237,6 +238,15 @@ class SourceConfig:
         ),
     )
     selection: TableSelection = field(metadata=keys.group(TableSelection))
+    rules: Rules = field(
+        default=Rules(),
+        metadata=keys.entries(
+            "columns that reach the target masked, as sections `[[sources.NAME.rules]]`; see"
+            " [rules](rules.md)",
+            RuleConfig,
+            Rules,
+        ),
+    )
     #: In bytes. None: no limit.
     max_spool: int | None = field(
         default=None,

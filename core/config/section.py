@@ -77,6 +77,20 @@ class Section:
             self.problem(key, f"must be a section [{path}], not {_kind(value)}")
         return _Empty(path) if not isinstance(value, dict) else Section(value, path, self._problems)
 
+    def sections(self, key: str) -> list[Section]:
+        """Take a list of tables; what is no list of them is read as none."""
+        path = ".".join(filter(None, (self._path, key)))
+        value = self._take(key)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            self.problem(key, f"must be written as sections [[{path}]]")
+            return []
+        return [
+            Section(item, f"{path}.{number}", self._problems)
+            for number, item in enumerate(value, 1)
+        ]
+
     def text(self, key: str, *, default: str | None = None) -> str:
         """Take a text; one without a default must be there and not empty."""
         value = self._take(key)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+from pgrepl.config.rules import Mask
 from pgrepl.lsn import Lsn
 
 __all__ = ["Action", "SpecialColumns", "StreamDecoder", "Transaction"]
@@ -103,6 +104,12 @@ class StreamDecoder(Protocol):
         """Return the descriptions that a change needs, by what tells tables apart.
 
         It is the same object until another description is learned.
+        """
+
+    def mask(self, change: bytes, masks: Mapping[str, Mask], codec: str) -> bytes:
+        """Return a change of one row with columns masked, in its old row as in its new one.
+
+        ``heads_of`` describes it as before.
         """
 
     def is_insert(self, change: bytes) -> bool:

@@ -19,10 +19,12 @@ __all__ = [
     "pass_lock",
     "receive_lock",
     "resync_lock",
+    "rules_lock",
     "share_lock",
     "share_session_lock",
     "slice_lock",
     "take_lock",
+    "take_transaction_lock",
     "try_lock",
     "try_transaction_lock",
     "try_transaction_share",
@@ -83,6 +85,11 @@ def share_lock(connection: Connection, name: str) -> None:
     connection.execute("select pg_advisory_xact_lock_shared(%s)", (_key(name),))
 
 
+def take_transaction_lock(connection: Connection, name: str) -> None:
+    """Wait until nobody holds the lock, and take it until the open transaction ends."""
+    connection.execute("select pg_advisory_xact_lock(%s)", (_key(name),))
+
+
 def pass_lock(connection: Connection, name: str) -> None:
     """Wait until nobody holds the lock, neither alone nor with others."""
     # In the order of the list; an error in between leaves nothing locked.
@@ -138,6 +145,11 @@ def export_lock(source: str, consumer: str) -> str:
 def parking_lock(source_id: int) -> str:
     """Return the name of the lock that those share who go by which tables are parked."""
     return f"parked tables of source {source_id}"
+
+
+def rules_lock(source_id: int) -> str:
+    """Return the name of the lock that those share who put rows in place that rules masked."""
+    return f"rules of source {source_id}"
 
 
 def _running(name: str) -> AlreadyRunning:

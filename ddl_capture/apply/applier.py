@@ -13,6 +13,7 @@ from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.command import Application
 from pgrepl.ddl_capture.apply.joining import start_over
 from pgrepl.ddl_capture.apply.parking import ParkedError, check_parked
+from pgrepl.ddl_capture.apply.ruled import RuledTables
 from pgrepl.ddl_capture.apply.structure.compare import DifferentError
 from pgrepl.ddl_capture.apply.structure.create_as import FILLED, find_filled
 from pgrepl.ddl_capture.apply.workspace import Workspace
@@ -207,11 +208,15 @@ class Applier:
                 decided_by=decision.decided_by,
             )
         elif decision is not None and decision.edited is not None:
+            ruled = RuledTables(application.target, application.tables, application.rewrites)
             application.run_edited(decision.edited, decision.decided_by)
+            ruled.settle()
         elif captured.problem is not None:
             raise RefusedError(captured.problem)
         elif not start_over(application) and self._is_free(application, captured, event):
+            ruled = RuledTables(application.target, application.tables, application.rewrites)
             application.run()
+            ruled.settle()
 
     def _is_free(
         self, application: Application, captured: CapturedDdl, event: CapturedEvent

@@ -43,6 +43,11 @@ class CaptureFacts:
     #: Publications of all tables: its log is one.
     publications: list[str]
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether every command is captured now."""
+        return self.enabled_count == _TRIGGERS
+
 
 def read_capture(connection: Connection) -> CaptureFacts:
     """Read what every role may see."""

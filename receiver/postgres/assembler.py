@@ -15,7 +15,9 @@ from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.native import Connected, Native, Routed
 from pgrepl.receiver.flow import Flow
+from pgrepl.receiver.postgres.floats import restore_floats
 from pgrepl.receiver.postgres.protocol import XLOG_DATA_FRAMING, Framing
+from pgrepl.receiver.postgres.rule_guard import RuleGuard
 from pgrepl.receiver.routing import Route, Router, TableName
 from pgrepl.receiver.spool.batch import Batch
 from pgrepl.receiver.spool.bucket_messages import BucketMessages
@@ -32,7 +34,6 @@ _COMMIT = Action.COMMIT
 _BEGIN = Action.BEGIN
 
 _LOST_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no replica identity"
-_LOST_FLOAT = "NaN or Infinity arrived as null: wal2json before 2.6 cannot print it"
 
 #: Of no table is known where its lines go.
 _NOTHING: dict[bytes, BucketMessages] = {}
@@ -55,6 +56,7 @@ class Assembler:
         codec: str = "utf-8",
         has_special_values: bool = False,
         stop_lsn: Lsn | None = None,
+        guard: RuleGuard | None = None,
     ) -> None:
         """Begin outside any transaction, with everything before ``start`` received."""
         #: Everything before ``stop_lsn`` was taken; whatever comes then is not for us.
@@ -65,6 +67,7 @@ class Assembler:
         self._codec = codec
         self._checks_floats = not has_special_values
         self._stop_lsn = stop_lsn
+        self._guard = guard
         self._flow = Flow(
             received=start,
             limit_bytes=limit_bytes,
@@ -288,6 +291,8 @@ class Assembler:
             # An insert is DDL that ran; a delete is a user who tidied up.
             if not self._decoder.is_insert(message):
                 return
+            if self._guard is not None:
+                self._guard.check(self._decoder, message)
             if not self._has_ddl:
                 # What follows may be of tables as this command left them, or a later one of the
                 # transaction, which has committed: the source knows them all by now.
@@ -299,12 +304,16 @@ class Assembler:
             buffer.turn_serial()
             self._know()
         if self._specials or (route.floats is not None and self._checks_floats):
-            message = self._check_floats(message, route)
+            message = restore_floats(message, route, self._specials, self._losses)
+        if route.masks is not None and not is_truncate:
+            # Before the message is kept anywhere. What is masked never takes the short way.
+            message = self._decoder.mask(message, route.masks, self._codec)
         if self._flow.byte_count + len(message) >= self._flow.limit_bytes:
             self._make_room(message)
         own = buffer.serial if self._is_serial else buffer.bucket(bucket)
         buffer.add(message, own, self._decoder.heads_of(message))
-        is_watched = route.is_ddl or (route.floats is not None and self._checks_floats)
+        is_masked = route.masks is not None
+        is_watched = is_masked or route.is_ddl or (route.floats is not None and self._checks_floats)
         if not is_watched and not is_truncate:
             self._need_no_look(message, own)
 
@@ -385,15 +394,3 @@ class Assembler:
         ):
             self._losses = {}
         self._need_heads()
-
-    def _check_floats(self, message: bytes, route: Route) -> bytes:
-        """Put special values back, or note that they are lost."""
-        specials = tuple(self._specials)
-        if specials:
-            restored = None if route.floats is None else route.floats.restore(message, specials)
-            if restored is not None:
-                return restored
-            self._losses.setdefault(route.name, _LOST_FLOAT)
-        elif route.floats is not None and route.floats.has_lost(message):
-            self._losses.setdefault(route.name, _LOST_FLOAT)
-        return message

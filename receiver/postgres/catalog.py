@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from psycopg.rows import class_row
 
+from pgrepl.catalog.rule_facts import find_source_problems
 from pgrepl.config.model import SourceConfig
+from pgrepl.ddl_capture.source import is_capturing
+from pgrepl.errors import ConfigError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.foreign_names import load_any_name
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.receiver.routing import CatalogueTable
+from pgrepl.receiver.routing import CatalogueTable, TableName
+from pgrepl.terminal import command
 
-__all__ = ["SourceFacts", "mark_end", "read_catalogue", "read_facts"]
+__all__ = [
+    "SourceFacts",
+    "check_maskable",
+    "mark_end",
+    "read_catalogue",
+    "read_facts",
+    "read_views",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,42 @@ def read_catalogue(config: SourceConfig) -> Sequence[CatalogueTable]:
         load_any_name(connection)
         cursor = connection.cursor(row_factory=class_row(CatalogueTable))
         return cursor.execute(load_query("pgrepl.receiver.postgres", "arriving_tables")).fetchall()
+
+
+def read_views(config: SourceConfig) -> Mapping[TableName, set[TableName]]:
+    """Return which relations each view reads."""
+    found: dict[TableName, set[TableName]] = {}
+    with _session(config, "cannot read the views") as connection:
+        rows = connection.execute(load_query("pgrepl.receiver.postgres", "view_relations"))
+        for view_schema, view, schema, name in rows:
+            found.setdefault((view_schema, view), set()).add((schema, name))
+    return found
+
+
+def check_maskable(config: SourceConfig) -> None:
+    """Make sure that masks leave alone what finds the rows of changes, and that DDL is captured.
+
+    Raises
+    ------
+    ConfigError
+        when not.
+
+    """
+    with _session(config, "cannot check the rules") as connection:
+        problems = find_source_problems(connection, config)
+        is_captured = is_capturing(connection)
+    broken = [str(problem) for problem in problems if problem.breaks_identity]
+    if broken:
+        raise ConfigError(
+            f'the rules of source "{config.name}" break what tells rows apart: {"; ".join(broken)}',
+            hint="Leave these columns out of the rules.",
+        )
+    if not is_captured:
+        raise ConfigError(
+            f'source "{config.name}" has rules, and no DDL is captured there: nobody would notice'
+            " that a table or column gets another name",
+            hint=f"Run: {command('ddl', 'install', config.name)}",
+        )
 
 
 def mark_end(config: SourceConfig) -> Lsn:

@@ -14,9 +14,17 @@ from pgrepl.position import Position
 from pgrepl.postgres.encodings import python_codec
 from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.backlog import Backlog
-from pgrepl.receiver.postgres.catalog import SourceFacts, mark_end, read_catalogue, read_facts
+from pgrepl.receiver.postgres.catalog import (
+    SourceFacts,
+    check_maskable,
+    mark_end,
+    read_catalogue,
+    read_facts,
+    read_views,
+)
 from pgrepl.receiver.postgres.loss_watch import WatchedReading
 from pgrepl.receiver.postgres.replication_stream import ReplicationStream, open_stream
+from pgrepl.receiver.postgres.rule_guard import RuleGuard
 from pgrepl.receiver.postgres.slot_access import SlotAccess
 from pgrepl.receiver.postgres.slot_reading import SlotReading
 from pgrepl.receiver.postgres.start_check import check_start
@@ -85,6 +93,7 @@ class PostgresSource:
                     spool,
                     progress,
                     codec=codec,
+                    encoding=facts.encoding,
                     has_special_values=self._decoder.has_special_values(stream.options),
                     start=start,
                     stop=stop_lsn,
@@ -141,6 +150,7 @@ class PostgresSource:
         progress: Progress | None,
         *,
         codec: str,
+        encoding: str,
         has_special_values: bool,
         start: Lsn,
         stop: Lsn | None,
@@ -152,6 +162,7 @@ class PostgresSource:
                 decoder=self._decoder,
                 db=spool.source.dbname,
                 selection=config.selection,
+                rules=config.rules,
                 codec=codec,
                 assigned=spool.read_buckets(),
                 read_catalogue=partial(read_catalogue, config),
@@ -162,4 +173,13 @@ class PostgresSource:
             codec=codec,
             has_special_values=has_special_values,
             stop_lsn=stop,
+            guard=self._guard(spool, encoding),
         )
+
+    def _guard(self, spool: SpoolSession, encoding: str) -> RuleGuard | None:
+        """Return what looks at captured DDL, where values are masked."""
+        config = self._config
+        if not config.rules.has_masks:
+            return None
+        check_maskable(config)
+        return RuleGuard(config, encoding, spool.read_source_oids(), partial(read_views, config))

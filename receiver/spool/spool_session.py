@@ -7,6 +7,7 @@ with COMMIT, and after any error the session is closed and never used again.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from psycopg.sql import SQL, Literal
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
-from pgrepl.config.naming import TableSelection
+from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.errors import AlreadyRunning, TargetError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
@@ -38,6 +39,7 @@ from pgrepl.store.progress.receive_progress import (
     read_received,
     record_received,
 )
+from pgrepl.store.rules import RULES_CHANGED, take_rules
 from pgrepl.store.sources import SourceRow, find_source, follow_timeline, record_patterns
 from pgrepl.store.spool.spool_format import CHANNEL, MORE, SpoolPart
 from pgrepl.store.spool.spool_rows import copy_into_spool, measure_spool, turn_serial
@@ -53,11 +55,14 @@ from pgrepl.store.streams import (
     set_parked_reason,
     settle_parked_records,
 )
+from pgrepl.store.tables.source_tables import read_source_oids
 from pgrepl.store.tables.table_marks import add_lost_table, read_marked
 from pgrepl.store.tables.unselected import find_unselected, mark_unselected
 from pgrepl.terminal import command
 
 __all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
+
+logger = logging.getLogger(__name__)
 
 _COPY = copy_into_spool(COLUMNS)
 #: For a transaction of which only a part is here: it ends after all that is known.
@@ -152,6 +157,11 @@ class SpoolSession:
         """Return the buckets that tables were put into."""
         with translated(self._endpoint, "cannot read the buckets"):
             return read_buckets(self._connection, self.source.source_id)
+
+    def read_source_oids(self) -> Mapping[TableName, int]:
+        """Return which relations of the source the replicated tables are, as far as known."""
+        with translated(self._endpoint, "cannot read the tables"):
+            return read_source_oids(self._connection, self.source.source_id)
 
     def read_spool_bytes(self) -> int:
         """Return what the source's rows take up in the spool, compressed as they are."""
@@ -305,6 +315,8 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
                 exclude=[pattern.text for pattern in selection.exclude],
             )
             mark_unselected(other, source.source_id, selection)
+            for changed in take_rules(other, source.source_id, config.rules):
+                logger.warning("%s: %s", shown_name(*changed), RULES_CHANGED)
     except BaseException:
         connection.close()
         raise

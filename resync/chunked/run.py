@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pgrepl.catalog.tables import SourceTable, read_tables
 from pgrepl.errors import TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
+from pgrepl.masking import set_salts
 from pgrepl.postgres.advisory_locks import resync_lock, take_lock
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.chunked.chunk import (
@@ -41,6 +42,7 @@ from pgrepl.store.resync.running_resyncs import (
     remove_resync,
     start_resync,
 )
+from pgrepl.store.rules import check_current
 
 __all__ = ["ChunkedResync", "run_chunked"]
 
@@ -147,7 +149,8 @@ class _Run:
         if resync is None or not resync.is_first or resync.state != "requested":
             return None
         with translated(self._sides.source.endpoint, "cannot read the catalogue"):
-            tables = {t.oid: t for t in read_tables(self._sides.source_session)}
+            read = read_tables(self._sides.source_session, self._sides.source.rules)
+            tables = {t.oid: t for t in read}
         found = tables.get(self._work.table.oid)
         if found is None or found.key != self._key:
             with self._on_target("cannot end"):
@@ -194,9 +197,10 @@ class _Run:
         """Read what the table is like now."""
         work = self._work
         with translated(self._sides.source.endpoint, "cannot read the catalogue"):
+            set_salts(self._sides.source_session, self._sides.source.rules.salts())
             found = [
                 table
-                for table in read_tables(self._sides.source_session)
+                for table in read_tables(self._sides.source_session, self._sides.source.rules)
                 if table.oid == work.table.oid
             ]
         if not found:
@@ -230,11 +234,18 @@ class _Run:
             self._work.show(read_amount(self._target, self._resync_id))
             self._slow_down(chunk)
             return False
-        show = None if self._first is None else self._first.show
-        if self._ending.count_left() == (0, 0) and self._ending.end(show):
+        if self._ending.count_left() == (0, 0) and self._end():
             return True
         self._wait_for("replay to pass the last chunk")
         return False
+
+    def _end(self) -> bool:
+        """End it, unless changes came meanwhile that other rules masked."""
+        source = self._sides.source
+        show = None if self._first is None else self._first.show
+        with self._target.transaction():
+            check_current(self._target, self._source_id, source.name, source.rules)
+            return self._ending.end(show)
 
     def _slow_down(self, chunk: Chunk) -> None:
         """Keep to the rate asked for."""

@@ -53,7 +53,7 @@ Scope = RangeScope | KeyScope
 
 def _copy_out(table: SourceTable, condition: Composable, more: Composable) -> Composed:
     return SQL("copy (select {} from only {} t where {}{}) to stdout{}").format(
-        SQL(", ").join(Identifier("t", name) for name in table.columns),
+        table.selected(["t"]),
         table.identifier,
         condition,
         more,

@@ -45,6 +45,7 @@ from pgrepl.store.resync.running_resyncs import (
     set_structure,
     start_resync,
 )
+from pgrepl.store.rules import check_current
 from pgrepl.store.sources import read_target_schemas
 from pgrepl.store.tables.copy_work import (
     add_parts,
@@ -333,6 +334,9 @@ class WholeResync:
     def _note_swapped(self, whole: Whole) -> None:
         """Record that a table has the rows that were copied."""
         resync_id = whole.resync.resync_id
+        check_current(
+            self._target, self._sides.source_id, self._sides.source.name, self._sides.source.rules
+        )
         finish_resync(self._target, self._sides.source_id, whole.table.key, resync_id)
         set_resync_state(self._target, resync_id, "catching up")
         drop_shadow(self._target, resync_id)

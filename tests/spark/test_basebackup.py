@@ -8,6 +8,7 @@ from pgrepl.basebackup.rows import parts
 from pgrepl.catalog.tables import read_tables
 from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
+from pgrepl.config.rules import Rules
 from pgrepl.errors import AlreadyRunning, SourceError, TargetError
 from pgrepl.postgres.connect import connect
 from tests.support.running.copying import (
@@ -84,7 +85,7 @@ def test_every_kind_of_object_and_type_arrives(source, target):
         "create extension btree_gist",
     )
     with connect(source.endpoint(Side.SOURCE), "test") as connection:
-        plain = {str(table) for table in read_tables(connection) if table.is_plain}
+        plain = {str(table) for table in read_tables(connection, Rules()) if table.is_plain}
     assert "shop.plain" in plain
     assert "shop.everything" not in plain
     report = copy(target, source, trust_code=True)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pgrepl.config.rules import Mask
 from pgrepl.decoding.pgoutput.framing import pack_pieces
 from pgrepl.decoding.pgoutput.grammar import (
     BEGIN_BYTES,
     INSERT,
     OID,
     TRUNCATE,
+    UNCHANGED,
+    Tuple,
     oid_of,
     read_position,
     read_relation,
     read_truncate,
     single_truncate,
 )
+from pgrepl.decoding.pgoutput.writing import Row, map_tuples
 from pgrepl.decoding.stream import Action, SpecialColumns, Transaction
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
+from pgrepl.masking import mask_value
 
 __all__ = ["PgoutputStream", "publication_names"]
 
@@ -60,6 +65,7 @@ class PgoutputStream:
         """Begin with no table known."""
         self._heads: dict[bytes, bytes] = {}
         self._names: dict[bytes, tuple[str, str]] = {}
+        self._columns: dict[bytes, Sequence[str]] = {}
 
     def option_sets(self, slot: str) -> Sequence[Mapping[str, str]]:
         """Return the options that every server knows.
@@ -118,7 +124,8 @@ class PgoutputStream:
         if known == relation:
             return False
         self._heads[oid] = relation
-        self._names[oid] = read_relation(relation, codec).name
+        described = read_relation(relation, codec)
+        self._names[oid], self._columns[oid] = described.name, described.columns
         return known is not None
 
     def heads_of(self, change: bytes) -> Mapping[bytes, bytes]:
@@ -132,6 +139,20 @@ class PgoutputStream:
         if name is None:
             raise SpoolError("the source sent a change of a table that it did not describe")
         return name
+
+    def mask(self, change: bytes, masks: Mapping[str, Mask], codec: str) -> bytes:
+        """Return a change with columns masked, in the tuples of both rows."""
+        by_place = list(map(masks.get, self._columns[oid_of(change)]))
+
+        def masked(row: Tuple) -> Row:
+            if len(row) != len(by_place):
+                raise SpoolError("the source sent a row that is not as it described the table")
+            return [
+                value if mask is None or value is UNCHANGED else mask_value(mask, value, codec)
+                for mask, value in zip(by_place, row, strict=True)
+            ]
+
+        return map_tuples(change, masked)
 
     def is_insert(self, change: bytes) -> bool:
         """Whether a change is an insert."""

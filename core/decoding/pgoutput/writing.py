@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from pgrepl.decoding.pgoutput.grammar import TUPLE_AT, UNCHANGED, old_tuple_at, read_tuple
+from pgrepl.decoding.pgoutput.grammar import TUPLE_AT, UNCHANGED, Tuple, old_tuple_at, read_tuple
 
-__all__ = ["Row", "begin", "delete", "insert", "relation", "truncate", "update", "widen"]
+__all__ = [
+    "Row",
+    "begin",
+    "delete",
+    "insert",
+    "map_tuples",
+    "relation",
+    "truncate",
+    "update",
+    "widen",
+]
 
 #: Texts, None for a null, ``UNCHANGED`` for a value that stays as it is.
 Row = Sequence[bytes | None]
@@ -60,15 +70,20 @@ def truncate(oid: int) -> bytes:
 
 def widen(change: bytes, extra: int) -> bytes:
     """Return a change whose rows have some more columns at their end, all of them null."""
+    return map_tuples(change, lambda row: [*row, *[None] * extra])
+
+
+def map_tuples(change: bytes, make: Callable[[Tuple], Row]) -> bytes:
+    """Return a change with other rows, old and new, made of those that it has."""
     old_at = old_tuple_at(change)
     pieces = [change[:TUPLE_AT]]
     at = TUPLE_AT
     if old_at is not None:
         old, at = read_tuple(change, at)
-        pieces += (_tuple([*old, *[None] * extra]), change[at : at + 1])
+        pieces += (_tuple(make(old)), change[at : at + 1])
         at += 1
     if at < len(change):
-        pieces.append(_tuple([*read_tuple(change, at)[0], *[None] * extra]))
+        pieces.append(_tuple(make(read_tuple(change, at)[0])))
     return b"".join(pieces)
 
 

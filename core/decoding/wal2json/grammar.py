@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 from pgrepl.decoding.changes import unreadable
 from pgrepl.decoding.payload import Begin
@@ -40,6 +41,7 @@ __all__ = [
     "copy_value",
     "find_names",
     "literal",
+    "map_values",
     "mark_nulls",
     "names_of",
     "read_begin",
@@ -146,6 +148,20 @@ def read_entries(line: bytes, start: int, codec: str) -> tuple[list[str], list[b
     if line[at : at + 1] != b"]":
         raise unreadable("the columns of a change cannot be read")
     return names, values
+
+
+def map_values(line: bytes, codec: str, change: Callable[[str, bytes], bytes]) -> bytes:
+    """Return a line with the value of each column as it is changed, by name and value."""
+
+    def replaced(match: re.Match[bytes]) -> bytes:
+        value = change(_name(match[1], codec), match[2])
+        return b'{"name":' + match[1] + b',"value":' + value + b"}"
+
+    changed, count = _ENTRY.subn(replaced, line)
+    if count != line.count(ENTRY_MARK):
+        # What is not recognized must not go on as it is.
+        raise unreadable("the columns of a change cannot be read")
+    return changed
 
 
 def mark_nulls(text: bytes) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from pgrepl.config.rules import Mask
 from pgrepl.decoding.stream import Action, Transaction
 from pgrepl.decoding.wal2json.floats import FloatColumns
 from pgrepl.decoding.wal2json.grammar import (
@@ -16,6 +17,7 @@ from pgrepl.decoding.wal2json.grammar import (
     names_of,
     table_key,
 )
+from pgrepl.decoding.wal2json.masking import mask_line
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.store.spool.spool_format import microseconds
@@ -129,6 +131,10 @@ class Wal2JsonStream:
     def heads_of(self, change: bytes) -> Mapping[bytes, bytes]:  # noqa: ARG002
         """Return nothing: a change says all itself."""
         return _NO_HEADS
+
+    def mask(self, change: bytes, masks: Mapping[str, Mask], codec: str) -> bytes:
+        """Return a change with columns masked, in both of its lists."""
+        return mask_line(change, masks, codec)
 
     def is_insert(self, change: bytes) -> bool:
         """Whether a change is an insert."""

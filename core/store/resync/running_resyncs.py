@@ -88,6 +88,8 @@ class ResyncRow:
     error: str | None
     #: A fingerprint of the structure that the copy is given with the rows; None: it has it.
     structure: str | None
+    #: A fingerprint of the masks that its rows are copied with; None: it has none.
+    rules: str | None = None
 
     @property
     def key(self) -> _Name:
@@ -119,7 +121,7 @@ _COLUMNS = (
     " state_before, reason_before, requested_at, requested_by::text, started_at, updated_at,"
     " snapshot::text, lsn, max_rate, is_cancelled, row_count, byte_count, chunk_count,"
     " row_estimate, byte_estimate, chunk_estimate, last_key, error,"
-    " structure"
+    " structure, rules"
 )
 
 
@@ -163,6 +165,7 @@ def request_resync(
     max_rate: int | None,
     row_estimate: int | None = None,
     byte_estimate: int | None = None,
+    rules: str | None = None,
 ) -> ResyncRow:
     """Record that a table is to be copied, and how it is now, unless that stands there already.
 
@@ -173,9 +176,10 @@ def request_resync(
     with connection.cursor(row_factory=class_row(ResyncRow)) as cursor:
         (row,) = cursor.execute(
             "insert into replication.resync as r (source_id, schema_name, table_name, source_oid,"  # noqa: S608  names of ours
-            " way, is_first, max_rate, row_estimate, byte_estimate, state_before, reason_before)"
+            " way, is_first, max_rate, row_estimate, byte_estimate, rules, state_before,"
+            " reason_before)"
             " values (%(source)s, %(schema)s, %(table)s, %(oid)s, %(way)s, %(is_first)s,"
-            " %(max_rate)s, %(row_estimate)s, %(byte_estimate)s,"
+            " %(max_rate)s, %(row_estimate)s, %(byte_estimate)s, %(rules)s,"
             " (select state from replication.source_table where source_id = %(source)s"
             " and schema_name = %(schema)s and table_name = %(table)s),"
             " (select resync_reason from replication.source_table where source_id = %(source)s"
@@ -185,6 +189,7 @@ def request_resync(
             " way = case when r.key_columns is null then excluded.way else r.way end,"
             " is_first = excluded.is_first, source_oid = excluded.source_oid,"
             " row_estimate = excluded.row_estimate, byte_estimate = excluded.byte_estimate,"
+            " rules = excluded.rules,"
             " resumed_at = clock_timestamp(), rows_before = r.row_count,"
             " bytes_before = r.byte_count, updated_at = clock_timestamp()"
             f" returning {_COLUMNS}",
@@ -198,6 +203,7 @@ def request_resync(
                 "max_rate": max_rate,
                 "row_estimate": row_estimate,
                 "byte_estimate": byte_estimate,
+                "rules": rules,
             },
         ).fetchall()
     return row

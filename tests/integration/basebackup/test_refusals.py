@@ -18,6 +18,7 @@ from pgrepl.basebackup.snapshot import keep_new_snapshot
 from pgrepl.catalog.tables import read_tables
 from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
+from pgrepl.config.rules import Rules
 from pgrepl.errors import ConfigError, SourceError, SourceUnavailable, TargetError, UsageError
 from pgrepl.postgres.connect import connect
 from tests.support.program import run_pgrepl, write_config
@@ -115,7 +116,7 @@ def test_table_that_changes_its_file_between_snapshot_and_lock_is_noticed(source
     make_tables(source)
     keeper = keep_new_snapshot(source.endpoint(Side.SOURCE))
     with keeper.connection:
-        tables = read_tables(keeper.connection)
+        tables = read_tables(keeper.connection, Rules())
         source.execute(change)
         with pytest.raises(SourceUnavailable, match=r"truncated or rewritten while .*: app\."):
             keeper.lock(tables, 5)
@@ -125,7 +126,7 @@ def test_ddl_waits_while_the_tables_are_copied(source):
     make_tables(source)
     keeper = keep_new_snapshot(source.endpoint(Side.SOURCE))
     with keeper.connection:
-        keeper.lock(read_tables(keeper.connection), 5)
+        keeper.lock(read_tables(keeper.connection, Rules()), 5)
         with source.connect() as other, pytest.raises(Exception, match="lock timeout"):
             other.execute("set lock_timeout = 200; truncate app.moves")
 

@@ -10,6 +10,7 @@ from pgrepl.basebackup.rows.parts import plan_parts
 from pgrepl.basebackup.snapshot import keep_new_snapshot
 from pgrepl.catalog.tables import read_tables
 from pgrepl.config.dsn import Side
+from pgrepl.config.rules import Rules
 from tests.support.running.copying import Recorder, copy, make_config
 from tests.support.running.replaying import checksums
 
@@ -56,7 +57,7 @@ def rows_by_part(target):
 def test_blocks_are_those_of_the_rows_alone(documents):
     documents.execute("create table parted (id int) partition by list (id)", "create table bare ()")
     with documents.connect() as connection:
-        tables = {table.name: table for table in read_tables(connection)}
+        tables = {table.name: table for table in read_tables(connection, Rules())}
     keeper = keep_new_snapshot(documents.endpoint(Side.SOURCE))
     with keeper.connection:
         sizes = keeper.sizes(tables.values())

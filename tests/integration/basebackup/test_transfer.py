@@ -9,6 +9,7 @@ import pytest
 from pgrepl.basebackup.rows.copy_pipe import copy_in, copy_out, transfer
 from pgrepl.catalog.tables import read_tables
 from pgrepl.config.dsn import Side
+from pgrepl.config.rules import Rules
 from pgrepl.errors import SourceError
 from tests.support.waiting import wait_until
 
@@ -30,7 +31,7 @@ def table(source, target):
     )
     target.execute(make)
     with source.connect() as connection:
-        (found,) = read_tables(connection)
+        (found,) = read_tables(connection, Rules())
     return found
 
 

@@ -16,6 +16,7 @@ from pgrepl.catalog.tables import read_tables
 from pgrepl.config.file import load_config
 from pgrepl.config.model import Config
 from pgrepl.config.naming import TableSelection
+from pgrepl.config.rules import Rules
 from pgrepl.ddl_capture import Applier
 from pgrepl.errors import PgreplError
 from pgrepl.postgres.connect import connect
@@ -171,7 +172,7 @@ class Live:
             connect(self.config.target.endpoint, "test") as target,
             connect(self.config.sources["shop"].endpoint, "test") as origin,
         ):
-            found = next(t for t in read_tables(origin) if t.key == ("app", table))
+            found = next(t for t in read_tables(origin, Rules()) if t.key == ("app", table))
             return request_resync(
                 target,
                 self._streaming.source_id,
@@ -189,7 +190,7 @@ class Live:
             connect(config.target.endpoint, "test") as target,
             connect(config.sources["shop"].endpoint, "test") as origin,
         ):
-            found = next(t for t in read_tables(origin) if t.key == ("app", table))
+            found = next(t for t in read_tables(origin, Rules()) if t.key == ("app", table))
             run_chunked(
                 ChunkedResync(
                     sides=Sides(

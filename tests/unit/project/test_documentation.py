@@ -110,7 +110,16 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     }
     version = {"version"}
     unreachable = {"reachable", "readable"}
-    kinds = ("source", "plugin", "table", "capture", "future", "publication", "orphaned_slot")
+    kinds = (
+        "source",
+        "plugin",
+        "table",
+        "capture",
+        "future",
+        "publication",
+        "rule",
+        "orphaned_slot",
+    )
     judged = {check for kind in kinds for check in checks[f"{kind}_checks"]}
     assert set(documented["source"]) == judged | unreachable
     of_stream = checks["stream_checks"] | checks["stream_samples"]

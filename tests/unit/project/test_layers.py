@@ -39,6 +39,8 @@ ALLOWED: dict[str, set[str]] = {
     "resync": {"basebackup", "ddl_capture", "replayer"},
     # It reads captured DDL, and plans batches as the other does.
     "export": {"ddl_capture", "replayer"},
+    # It looks at captured DDL before it keeps what follows.
+    "receiver": {"ddl_capture"},
     # It shows what status finds.
     "monitor": {"status"},
     "demo": {"throwaway"},

@@ -1,0 +1,191 @@
+"""DDL after which values would reach the target unmasked: receiving stops before it.
+
+Masks go by the names of tables and columns. A table that gets another name, or a column of it, has
+to have the same masks by that one; the rows of ``CREATE TABLE AS`` are those of the tables that it
+reads. The log of captured DDL stands in the stream before all that depends on it, so that nothing
+of what follows is received before somebody has given the new names their rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from postgast import pg_query_pb2
+
+from pgrepl.config.model import SourceConfig
+from pgrepl.config.naming import shown_name
+from pgrepl.config.rules import Mask
+from pgrepl.ddl_capture.decode.event import CapturedEvent, decode_event
+from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
+from pgrepl.ddl_capture.definition import TableDefinition
+from pgrepl.decoding.formats import payload_decoder
+from pgrepl.decoding.stream import StreamDecoder
+from pgrepl.errors import ConfigError
+from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse_one, walk
+from pgrepl.syntax.statement_kinds import statement_of
+from pgrepl.terminal import command
+
+__all__ = ["RuleGuard"]
+
+TableName = tuple[str, str]
+
+_OBJECT = pg_query_pb2.ObjectType
+_FILLED = frozenset({"CREATE TABLE AS", "SELECT INTO"})
+
+
+class RuleGuard:
+    """Looks at captured DDL before it is received."""
+
+    def __init__(
+        self,
+        source: SourceConfig,
+        encoding: str,
+        oids: Mapping[TableName, int],
+        read_views: Callable[[], Mapping[TableName, Iterable[TableName]]],
+    ) -> None:
+        """Take the tables that are known, and what tells which relations a view reads."""
+        self._source = source
+        self._rules = source.rules
+        self._decoder = payload_decoder(source.plugin, encoding)
+        self._read_views = read_views
+        #: The masks of relations by their oids. A name of theirs from before does as well: whatever
+        #: it is, its rules are the same.
+        self._known = {oid: self._rules.masks_of(*name) for name, oid in oids.items()}
+
+    def check(self, stream: StreamDecoder, insert: bytes) -> None:
+        """Look at a row of the log, as it came.
+
+        Raises
+        ------
+        ConfigError
+            when values would not be masked any more after it.
+
+        """
+        pieces = stream.payload([*stream.heads_of(insert).values(), insert])
+        for message in self._decoder.split(b"".join(pieces)):
+            self.check_event(decode_event(self._decoder.read_row(message, "replace")))
+
+    def check_event(self, event: CapturedEvent) -> None:
+        """Look at a row of the log."""
+        if event.tag in _FILLED and event.kind == "start":
+            self._check_filled(event)
+        for table in event.tables:
+            if self._source.selection.matches(*table.root):
+                self._check_table(event, table)
+        if event.tag in ("ALTER TABLE", "ALTER TYPE") and event.kind == "end":
+            self._check_renamed(event)
+
+    def _check_table(self, event: CapturedEvent, table: TableDefinition) -> None:
+        name = shown_name(*table.key)
+        masks = self._rules.masks_of(*table.key)
+        for parent in {table.root, *table.parents} - {table.key}:
+            if self._rules.masks_of(*parent) != masks:
+                raise self._breach(
+                    event, f"makes {name} a part of {shown_name(*parent)}, which has other rules"
+                )
+        if table.oid is None:
+            raise ConfigError(
+                f'the capture of DDL on source "{self._source.name}" is too old for rules',
+                hint=f"Renew it: {command('ddl', 'install', self._source.name)}",
+            )
+        before = self._known.setdefault(table.oid, masks)
+        if before != masks:
+            raise self._breach(event, f"gives a table the name {name}, which has other rules")
+        for column in table.columns:
+            if column.generated is not None and column.name not in masks:
+                read = _columns_in(column.generated) & masks.keys()
+                if read:
+                    what = f'column "{column.name}" of {name} from "{min(read)}", which is masked'
+                    raise self._breach(event, f"generates {what}")
+
+    def _check_renamed(self, event: CapturedEvent) -> None:
+        tables = [self._rules.masks_of(*table.key) for table in event.tables]
+        if event.tag == "ALTER TYPE":
+            # Of a type that tables may be of.
+            tables = [entry.masks for entry in self._rules.entries]
+        if not any(tables):
+            return
+        try:
+            kind, statement = statement_of(find_statement(event).tree)
+        except (UnknownStatementError, SqlSyntaxError):
+            if any(item.type == "table column" for item in event.objects):
+                raise self._breach(event, "renames a column, but not in a way that shows") from None
+            return
+        if kind != "RenameStmt" or statement.rename_type not in (
+            _OBJECT.OBJECT_COLUMN,
+            _OBJECT.OBJECT_ATTRIBUTE,
+        ):
+            return
+        old, new = statement.subname, statement.newname
+        for masks in tables:
+            if old in masks and masks.get(new) != masks[old]:
+                raise self._breach(
+                    event, f'gives column "{old}" the name "{new}", which has no such mask'
+                )
+
+    def _check_filled(self, event: CapturedEvent) -> None:
+        """Refuse a table that is made of the rows of others, unless a rule is for it."""
+        try:
+            kind, statement = statement_of(find_statement(event).tree)
+        except (UnknownStatementError, SqlSyntaxError):
+            raise self._breach(event, "fills a table, but does not show from what") from None
+        into = statement.into if kind == "CreateTableAsStmt" else statement.into_clause
+        if into.rel.relpersistence == "t":
+            return
+        schema = into.rel.schemaname or next(iter(event.path), "")
+        name = (schema, into.rel.relname)
+        if not self._source.selection.matches(*name) or self._rules.is_named(*name):
+            return
+        masked = self._find_masked(event, statement, into.rel)
+        if masked is not None:
+            raise self._breach(event, f"fills {shown_name(*name)} from {masked}")
+
+    def _find_masked(self, event: CapturedEvent, statement: Tree, made: Tree) -> str | None:
+        """Return what a statement reads that is masked, or shows what is."""
+        parts = list(walk(statement))
+        if any(part.DESCRIPTOR.name == "ExecuteStmt" for part in parts):
+            return "a prepared statement"
+        named = {part.ctename for part in parts if part.DESCRIPTOR.name == "CommonTableExpr"}
+        closed = self._closure()
+        for part in parts:
+            if part.DESCRIPTOR.name != "RangeVar" or part == made:
+                continue
+            if not part.schemaname and part.relname in named:
+                continue
+            for schema in [part.schemaname] if part.schemaname else event.path:
+                key = (schema, part.relname)
+                if self._masks(key) or key in closed:
+                    return shown_name(*key)
+        return None
+
+    def _closure(self) -> set[TableName]:
+        """Return the views that show columns of tables with masks."""
+        views = self._read_views()
+        found: set[TableName] = set()
+        size = -1
+        while len(found) > size:
+            size = len(found)
+            found |= {
+                view
+                for view, read in views.items()
+                if any(self._masks(name) or name in found for name in read)
+            }
+        return found
+
+    def _masks(self, name: TableName) -> Mapping[str, Mask]:
+        return self._rules.masks_of(*name)
+
+    def _breach(self, event: CapturedEvent, what: str) -> ConfigError:
+        return ConfigError(
+            f'source "{self._source.name}": {event.tag} {what}; receiving stops before it, so that'
+            " no value reaches the target unmasked",
+            hint="Give the new names rules, in pgrepl.toml, besides the old ones, or exclude the"
+            " table; receiving then goes on. See docs/rules.md.",
+        )
+
+
+def _columns_in(expression: str) -> set[str]:
+    tree = parse_one(f"select {expression}")
+    return {
+        part.fields[-1].string.sval for part in walk(tree) if part.DESCRIPTOR.name == "ColumnRef"
+    }

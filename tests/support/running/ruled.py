@@ -1,0 +1,150 @@
+"""A source whose columns are masked on their way, and what must be on its target then."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.basebackup.report import CopyOptions
+from pgrepl.basebackup.run import copy_source
+from pgrepl.config.model import Config
+from pgrepl.config.naming import TablePattern, TableSelection
+from pgrepl.config.rules import RuleConfig, Rules
+from pgrepl.ddl_capture import Applier, install
+from pgrepl.replayer import SourceResult
+from pgrepl.resync import Resyncer
+from pgrepl.resync.choice import WayAsked
+from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.run import resync_tables
+from pgrepl.verify import VerifyOptions, VerifyReport, verify_source
+from tests.support.database import Database
+from tests.support.running.copying import Recorder
+from tests.support.running.pipeline import QUICK, Pipeline
+from tests.support.running.verifying import Quiet
+
+#: Few changes are applied by the driver, with the code of Spark's tasks and without Spark.
+HERE = replace(QUICK, driver_changes=1 << 20)
+SALT = "salt-of-the-tests-0123456789"
+
+
+def rule(*tables: str, **masks: Any) -> RuleConfig:
+    return RuleConfig(tables=tuple(map(TablePattern, tables)), **masks)
+
+
+@dataclass
+class RuledPipeline(Pipeline):
+    """A pipeline whose source has rules; DDL is captured, and tables that are due are copied."""
+
+    rules: Sequence[RuleConfig] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Capture DDL, and copy."""
+        install(self.config.sources[self.source.name])
+        self.copy()
+
+    @property
+    def config(self) -> Config:
+        config = super().config
+        name = self.source.name
+        source = replace(config.sources[name], rules=Rules(tuple(self.rules)))
+        return replace(config, sources={name: source})
+
+    def copy(self) -> None:
+        config = self.config
+        copy_source(config, config.sources[self.source.name], CopyOptions(), Recorder())
+
+    def follow(self) -> None:
+        """Receive and replay, DDL too, and copy what is due."""
+        self.ddl = Applier(self.config)
+        self.resync = Resyncer(self.config, interval_s=0.0, backoff_s=0.0)
+        self.apply(HERE)
+
+    def replay_ddl(self) -> SourceResult:
+        """Replay what is spooled, DDL too, whatever comes of it."""
+        self.ddl = Applier(self.config)
+        return self.replay(HERE)
+
+    def copy_again(self, table: str, way: WayAsked = "auto") -> None:
+        config = self.config
+        options = ResyncOptions(tables=TableSelection.of([table]), way=way, wait_s=60)
+        resync_tables(config, config.sources[self.source.name], options, Recorder())
+
+    def copy_again_in_chunks(self, table: str) -> None:
+        """Copy a table in chunks, while all else goes on."""
+        with ThreadPoolExecutor(1) as pool:
+            copying = pool.submit(self.copy_again, table, "chunked")
+            while not copying.done():
+                self.follow()
+            copying.result()
+
+    def verify(self) -> VerifyReport:
+        config = self.config
+        return verify_source(config, config.sources[self.source.name], VerifyOptions(), Quiet())
+
+    def masked_differences(self, schema: str) -> list[str]:
+        """Return the tables whose rows are not those of the source with the masks applied."""
+        found = []
+        for (table,) in self.source.rows(
+            "select relname::text from pg_class where relkind = 'r'"
+            f" and relnamespace = '{schema}'::regnamespace order by 1"
+        ):
+            here = _rows(self.target, (self.schema(schema), table))
+            there = _rows(self.source, (schema, table))
+            masks = self.config.sources[self.source.name].rules.masks_of(schema, table)
+            if sorted(here) != sorted(_masked(row, masks) for row in there):
+                found.append(table)
+        return found
+
+
+def _rows(database: Database, table: tuple[str, str]) -> list[str]:
+    with database.connect(options="-c search_path=pg_catalog") as connection:
+        query = SQL("select to_json(t)::text from only {} t").format(Identifier(*table))
+        rows = (json.loads(text) for (text,) in connection.execute(query))
+        return [json.dumps(row, sort_keys=True) for row in rows]
+
+
+def _masked(text: str, masks: Mapping[str, Any]) -> str:
+    row = json.loads(text)
+    for name, mask in masks.items():
+        if row.get(name) is None:
+            continue
+        if mask.kind == "null":
+            row[name] = None
+        elif mask.kind == "constant":
+            # A number as JSON has it.
+            is_text = isinstance(row[name], str)
+            row[name] = mask.text if is_text else json.loads(mask.text)
+        else:
+            digest = hashlib.sha256(SALT.encode() + row[name].encode())
+            row[name] = digest.hexdigest()
+    return json.dumps(row, sort_keys=True)
+
+
+def leaks(database: Database, *secrets: str) -> list[str]:
+    """Return every table, in any schema, that shows one of some texts, or its bytes."""
+    return [table for table, text in _contents(database) if any(_shows(text, s) for s in secrets)]
+
+
+def _shows(text: str, secret: str) -> bool:
+    return secret in text or secret.encode().hex() in text
+
+
+def _contents(database: Database) -> Iterator[tuple[str, str]]:
+    with database.connect(options="-c search_path=pg_catalog") as connection:
+        tables = connection.execute(
+            "select n.nspname, c.relname from pg_class c join pg_namespace n"
+            " on n.oid = c.relnamespace where c.relkind in ('r', 'm')"
+            " and c.relname not in ('pg_statistic', 'pg_largeobject') or c.relname = 'pg_stats'"
+        ).fetchall()
+        for schema, name in tables:
+            query = SQL("select t::text from {} t").format(Identifier(schema, name))
+            yield (
+                f"{schema}.{name}",
+                "\n".join(text or "" for (text,) in connection.execute(query)),
+            )

@@ -1,0 +1,145 @@
+"""Rules as the file gives them, and what they say of columns."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from pgrepl.catalog.rule_facts import ColumnFacts, judge_column
+from pgrepl.config.file import load_config
+from pgrepl.config.rules import Mask, Rules, changed_tables
+from pgrepl.errors import ConfigError
+from tests.support.running.ruled import SALT, rule
+
+HEAD = '[target]\ndsn = "dbname=t"\n[sources.shop]\ndsn = "dbname=s"\n'
+
+
+def load(tmp_path, text):
+    path = tmp_path / "pgrepl.toml"
+    path.write_text(HEAD + text, encoding="utf-8")
+    return load_config(path).sources["shop"].rules
+
+
+def test_file_gives_masks_by_table_and_column(tmp_path):
+    rules = load(
+        tmp_path,
+        '[[sources.shop.rules]]\ntables = ["app.p*"]\nnull = ["a"]\nhash = ["b"]\n'
+        'constant = { c = "x", d = 1, e = true }\n'
+        '[[sources.shop.rules]]\ntables = ["app.people"]\nnull = ["b", "z"]\n',
+    )
+    masks = rules.masks_of("app", "people")
+    described = {name: (mask.kind, mask.text) for name, mask in masks.items()}
+    assert described == {
+        "a": ("null", ""),
+        # The first rule decides.
+        "b": ("hash", ""),
+        "c": ("constant", "x"),
+        "d": ("constant", "1"),
+        "e": ("constant", "true"),
+        "z": ("null", ""),
+    }
+    assert rules.masks_of("app", "q") == {}
+    assert rules.has_masks
+    assert not Rules().has_masks
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ('[[sources.shop.rules]]\nnull = ["a"]\n', "a rule is for some tables"),
+        ('[[sources.shop.rules]]\ntables = ["a.b"]\nnul = ["a"]\n', 'did you mean "null"'),
+        ('rules = "x"\n', "must be written as sections [[sources.shop.rules]]"),
+        (
+            '[[sources.shop.rules]]\ntables = ["a.b"]\nnull = ["a"]\nhash = ["a"]\n',
+            'column "a" has two masks',
+        ),
+        (
+            '[[sources.shop.rules]]\ntables = ["a.b"]\nsalt_env = "a b"\n',
+            "is no name of a variable",
+        ),
+        (
+            'kind = "files"\npath = "/x"\n[[sources.shop.rules]]\ntables = ["a.b"]\n',
+            'are of kind "postgres"',
+        ),
+    ],
+)
+def test_mistakes_are_named(tmp_path, text, mistake):
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text)
+    assert mistake in str(caught.value)
+
+
+def test_salt_is_read_late_and_never_shown(monkeypatch):
+    rules = Rules((rule("a.b", hash=("x",)),))
+    monkeypatch.delenv("PGREPL_SALT", raising=False)
+    assert rules.masks_of("a", "b")
+    with pytest.raises(ConfigError, match="PGREPL_SALT is not in the environment"):
+        rules.resolved_masks("a", "b")
+    monkeypatch.setenv("PGREPL_SALT", "short")
+    with pytest.raises(ConfigError, match="too short"):
+        rules.salts()
+    monkeypatch.setenv("PGREPL_SALT", SALT)
+    (mask,) = rules.resolved_masks("a", "b").values()
+    assert pickle.loads(pickle.dumps(mask)).salt.text == SALT
+    shown = f"{mask!r} {rules!r} {rules.salts()!r} {rules.document()} {mask.description}"
+    assert SALT not in shown
+
+
+def test_only_tables_with_other_masks_have_changed(monkeypatch):
+    monkeypatch.setenv("PGREPL_SALT", SALT)
+    before = Rules((rule("a.b", hash=("x",)), rule("a.c", null=("y",)))).document()
+    monkeypatch.setenv("PGREPL_SALT", f"{SALT}2")
+    after = Rules((rule("a.*", hash=("x",)), rule("a.c", null=("y",)))).document()
+    tables = [("a", "b"), ("a", "c"), ("z", "z")]
+    assert changed_tables(before, after, tables) == [("a", "b"), ("a", "c")]
+    assert changed_tables((), after, tables) == [("a", "b"), ("a", "c")]
+    assert changed_tables(after, list(after), tables) == []
+
+
+PLAIN = ColumnFacts(
+    schema="a",
+    table="b",
+    name="x",
+    type="text",
+    type_kind="b",
+    type_name="text",
+    type_modifier=-1,
+    is_not_null=False,
+    is_generated=False,
+    is_partition_key=False,
+    constraints=(),
+    referenced_by=(),
+    unique_indexes=(),
+    generated_from_it=(),
+)
+NULL, CONSTANT, HASH = Mask("null"), Mask("constant", "k"), Mask("hash")
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({}, []),
+        ({"unique_indexes": ["kb_pkey"]}, [NULL, CONSTANT, HASH]),
+        ({"constraints": ["pb_pkey"]}, [NULL, CONSTANT, HASH]),
+        ({"is_partition_key": True}, [NULL, CONSTANT, HASH]),
+        ({"is_generated": True}, [NULL, CONSTANT, HASH]),
+        ({"generated_from_it": ["g"]}, [NULL, CONSTANT, HASH]),
+        ({"type_kind": "d"}, [NULL, CONSTANT, HASH]),
+        ({"constraints": ["cb_check"]}, [NULL, CONSTANT, HASH]),
+        ({"unique_indexes": ["eb_lower"]}, [NULL, CONSTANT, HASH]),
+        ({"referenced_by": ["fk"]}, [NULL, CONSTANT, HASH]),
+        ({"is_not_null": True}, [NULL]),
+        ({"constraints": ["ffk"]}, [CONSTANT, HASH]),
+        ({"constraints": ["ub_x_key"], "unique_indexes": ["ub_x_key"]}, [CONSTANT]),
+        ({"type_name": "int4", "type": "integer"}, [HASH]),
+        ({"type_name": "varchar", "type_modifier": 68}, []),
+        ({"type_name": "varchar", "type_modifier": 67}, [HASH]),
+        ({"type_name": "bytea"}, [CONSTANT, HASH]),
+    ],
+)
+def test_masks_are_refused_where_they_cannot_hold(change, refused):
+    facts = replace(PLAIN, **change)
+    found = [mask for mask in (NULL, CONSTANT, HASH) if list(judge_column(mask, facts))]
+    assert found == refused
