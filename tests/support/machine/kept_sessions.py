@@ -68,6 +68,8 @@ def _is_alive(session: Session) -> bool:
 def _is_as_new(session: Session) -> bool:
     try:
         session.execute("discard all")
+        # What it changed is counted at once, as at the end of a session.
+        session.execute("select pg_stat_force_next_flush()")
     except psycopg.Error:
         return False
     return True
