@@ -182,7 +182,7 @@ def test_resync_that_fails_is_tried_again_and_told_of(pipeline, tmp_path):
         assert (result.error, result.due) == (None, [("app", "accounts")])
         assert due(pipeline) == {"accounts": 1}
         config = write_copy_config(tmp_path, pipeline.source, pipeline.target)
-        shown = run_pgrepl("status", "--config", config)
+        shown = run_pgrepl("status", "--details", "--config", config)
         assert shown.returncode == 50
         assert "may not read it" in shown.stdout + shown.stderr
         assert "replay copies it again, failed 1 time" in shown.stdout
@@ -320,7 +320,7 @@ def test_source_waits_for_the_copy_where_ddl_is_to_stop_it(pipeline):
     resync_by_hand(pipeline, meanwhile=change)
     (outcome,) = outcomes
     assert isinstance(outcome.error, TargetUnavailable)
-    assert "is being copied again" in outcome.error.message
+    assert "waits for its copy" in outcome.error.message
     pipeline.apply()
     assert pipeline.differences("app") == []
 

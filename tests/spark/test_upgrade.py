@@ -108,12 +108,12 @@ def test_spool_of_the_version_before_is_applied_to_its_end(source, bare_target, 
     # Today's basebackup writes them, and later steps make them.
     bare_target.execute(
         "alter table replication.source_table add source_oid bigint, add unsent_changes bigint",
-        "alter table replication.source add plugin text",
+        "alter table replication.source add plugin text, add rules jsonb",
     )
     pipeline.copy()
     bare_target.execute(
         "alter table replication.source_table drop source_oid, drop unsent_changes",
-        "alter table replication.source drop plugin",
+        "alter table replication.source drop plugin, drop rules",
     )
     source.execute(
         r"begin; insert into t values (3, E'ü ☃ \n \" \\ \x01'); insert into u values (1); commit",

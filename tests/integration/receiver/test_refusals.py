@@ -109,7 +109,7 @@ def test_another_server_is_refused(received):
 
 def test_another_timeline_is_refused(received):
     received.target.execute("update replication.source set timeline = 7")
-    refuse(received, 20, "is on timeline 1, it was copied on 7")
+    refuse(received, 20, "is on timeline 1, it was received on 7")
 
 
 def test_source_restored_to_the_past_is_refused(received):

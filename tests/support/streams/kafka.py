@@ -39,7 +39,14 @@ class Topics:
         self.broker = broker
         self.prefix = f"t{next(_numbers)}"
         self._producer = Producer(
-            {"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "partitioner": "murmur2"}
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "linger.ms": 0,
+                "partitioner": "murmur2",
+                # Without it a record that is sent again, as to a topic whose leader is just being
+                # chosen, comes after those that were sent later.
+                "enable.idempotence": True,
+            }
         )
 
     def make(self, name: str, partitions: int = 1, **settings: str) -> str:
