@@ -17,7 +17,7 @@ from pgrepl.postgres.connect import Connection
 
 __all__ = ["HASH_DIGITS", "mask_expression", "mask_value", "set_salts"]
 
-#: A hash has so many characters.
+#: Number of characters of a hash.
 HASH_DIGITS = 64
 
 

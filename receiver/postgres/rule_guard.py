@@ -3,7 +3,7 @@
 Masks go by the names of tables and columns. A table that gets another name, or a column of it, has
 to have the same masks by that one; the rows of ``CREATE TABLE AS`` are those of the tables that it
 reads. The log of captured DDL stands in the stream before all that depends on it, so that nothing
-of what follows is received before somebody has given the new names their rules.
+of what follows is received before the new names have rules.
 """
 
 from __future__ import annotations

@@ -131,6 +131,27 @@ def test_no_value_of_a_masked_column_reaches_the_target(source, target, tmp_path
     assert CANARY not in target.cluster.log.read_text()
 
 
+def test_table_that_joins_in_chunks_joins_masked(source, target):
+    source.execute(
+        "create schema app; create table app.first (id int primary key)",
+        "create table app.people (id int primary key, mail text, note text)",
+        f"insert into app.people select g, '{CANARY}-' || g, '{CANARY}'"
+        " from generate_series(1, 90) g",
+    )
+    rules = [rule("app.people", hash=("mail",), null=("note",))]
+    pipeline = RuledPipeline(source, target, rules=rules)
+    pipeline.only = "app.first"
+    pipeline.begin()
+    pipeline.follow()
+    pipeline.only = None
+    source.execute(f"update app.people set mail = '{CANARY}' where id < 9")
+    pipeline.copy_again_in_chunks("app.people")
+    source.execute(f"update app.people set mail = '{CANARY}!', note = '{CANARY}' where id > 80")
+    pipeline.follow()
+    assert_masked(pipeline)
+    assert target.value(f"select count(*) from {pipeline.schema('app')}.people") == 90
+
+
 @pytest.mark.parametrize(
     ("statement", "why"),
     [

@@ -42,6 +42,8 @@ class RuledPipeline(Pipeline):
     """A pipeline whose source has rules; DDL is captured, and tables that are due are copied."""
 
     rules: Sequence[RuleConfig] = field(default_factory=list)
+    #: The tables that the patterns take in; None: all.
+    only: str | None = None
 
     def begin(self) -> None:
         """Capture DDL, and copy."""
@@ -53,6 +55,8 @@ class RuledPipeline(Pipeline):
         config = super().config
         name = self.source.name
         source = replace(config.sources[name], rules=Rules(tuple(self.rules)))
+        if self.only is not None:
+            source = replace(source, selection=TableSelection.of([self.only]))
         return replace(config, sources={name: source})
 
     def copy(self) -> None:
