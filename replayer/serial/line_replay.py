@@ -197,6 +197,10 @@ class LineReplay:
                 self._handlers.keep(each.name, each.lines)
             else:
                 emptied.append((each, table))
+        # First, for who copies a table in chunks takes its row there before the table too.
+        for _, table in emptied:
+            if table.is_live:
+                self._handlers.restart(table.name)
         try:
             with told(None):
                 _truncate(
@@ -207,9 +211,6 @@ class LineReplay:
         except TableFailed:
             for each, table in emptied:
                 self._truncate_alone(each, table)
-        for _, table in emptied:
-            if table.is_live:
-                self._handlers.restart(table.name)
 
     def _truncate_alone(self, truncated: _Truncated, table: Table) -> None:
         """Empty one table of several of which one cannot be."""
