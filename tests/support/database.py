@@ -17,6 +17,13 @@ from tests.support.machine.kept_sessions import hang_up, lend_session
 #: What holds for sessions that begin later.
 _FOR_NEW_SESSIONS = re.compile(r"\balter\s+(database|role|user|system)\b", re.IGNORECASE)
 
+_OWNERS_OF_NOTHING = """
+    select r.rolname from pg_roles r
+     where r.rolname like 'pgrepl\\_%'
+       and not exists (select from pg_shdepend d
+                        where d.refclassid = 'pg_authid'::regclass and d.refobjid = r.oid)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Database:
@@ -88,6 +95,10 @@ class Database:
             session.execute(
                 SQL("drop database if exists {} with (force)").format(Identifier(self.name))
             )
+            # So do roles: one that owned the copies of a source would be in the way of the next
+            # test whose source has the same name.
+            for (role,) in session.execute(_OWNERS_OF_NOTHING).fetchall():
+                session.execute(SQL("drop role {}").format(Identifier(role)))
 
     def _drop_origins(self) -> None:
         with lend_session(self.cluster, self.name) as session:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
 import os
-import time
 
 from pgrepl.background import BackgroundCall
 from pgrepl.config.model import SparkConfig
@@ -53,9 +53,12 @@ def test_worker_that_dies_is_an_error_in_its_place():
     assert outcome.message == "a worker process ended without a result, with exit code 7"
 
 
-def test_stop_ends_a_worker_in_the_middle_of_its_work():
-    workers = start_workers(time.sleep, LOCAL, "test", 1)
-    call = BackgroundCall(lambda: workers.run([3600.0]))
-    workers.stop()
-    (outcome,) = call.result()
+def test_stop_ends_a_worker_in_the_middle_of_its_work(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    workers = start_workers(linecache.getlines, LOCAL, "test", 1)
+    call = BackgroundCall(lambda: workers.run([str(fifo)]))
+    with fifo.open("wb"):  # which waits until the worker reads
+        workers.stop()
+        (outcome,) = call.result()
     assert isinstance(outcome, PgreplError)
