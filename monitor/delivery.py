@@ -8,7 +8,7 @@ import subprocess
 import urllib.request
 from contextlib import suppress
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 
 from pgrepl import __version__
 from pgrepl.config.alerts import AlertsConfig
@@ -101,7 +101,8 @@ def _post(config: AlertsConfig, document: dict[str, Any], patience_s: float) -> 
     try:
         with _OPENER.open(request, timeout=patience_s):
             pass
+    except HTTPError as exc:
+        exc.close()
+        raise DeliveryFailed(f"the webhook answered {exc.code}") from exc
     except (URLError, OSError, ValueError) as exc:
-        code = getattr(exc, "code", None)
-        reason = f"answered {code}" if code else f"failed: {type(exc).__name__}"
-        raise DeliveryFailed(f"the webhook {reason}") from exc
+        raise DeliveryFailed(f"the webhook failed: {type(exc).__name__}") from exc

@@ -13,6 +13,7 @@ import pytest
 
 from pgrepl.config.dsn import Side
 from pgrepl.config.model import SparkConfig
+from pgrepl.doctor.plugin_probe import probe_plugin
 from pgrepl.postgres.connect import connect
 from pgrepl.replayer.spark_job import DAEMON, ShardJobs
 from pgrepl.spark.background import SessionInBackground
@@ -84,6 +85,13 @@ def source_cluster(binaries: ServerBinaries) -> Iterator[Cluster]:
     with Cluster(binaries=binaries, settings=settings) as cluster:
         _warm_up(cluster)
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def has_text_numbers(source_cluster: Cluster) -> bool:
+    """Whether wal2json is 2.6 or newer: numbers arrive as text, NaN and Infinity too."""
+    with connect(Database(source_cluster, "postgres").endpoint(Side.SOURCE), "test") as connection:
+        return bool(probe_plugin(connection).has_text_numbers)
 
 
 @pytest.fixture(scope="session")

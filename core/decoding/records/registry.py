@@ -88,6 +88,7 @@ class Registry:
             with urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310  as above
                 found = json.load(response)
         except HTTPError as exc:
+            exc.close()
             if exc.code == HTTPStatus.NOT_FOUND:
                 return None
             if exc.code < HTTPStatus.INTERNAL_SERVER_ERROR:

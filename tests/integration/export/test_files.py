@@ -35,7 +35,10 @@ def shown(records):
 
 
 @pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
-def test_changes_are_exported_once_in_debezium_s_form(live_of, tmp_path, plugin):
+def test_changes_are_exported_once_in_debezium_s_form(
+    live_of, tmp_path, plugin, has_text_numbers
+):
+    nan = "NaN" if plugin == "pgoutput" or has_text_numbers else None
     live = live_of(plugin, ORDERS, BODY, BAG)
     live.source.execute("insert into app.orders values (0, 'before', 0)")
     live.follow()
@@ -60,20 +63,10 @@ def test_changes_are_exported_once_in_debezium_s_form(live_of, tmp_path, plugin)
     export.run()
     assert shown(export.records("app.orders")) == [
         ("c", {"id": 1}, None, {"id": 1, "note": "a", "n": "1.50"}),
-        (
-            "c",
-            {"id": 2},
-            None,
-            {"id": 2, "note": None, "n": "NaN" if plugin == "pgoutput" else None},
-        ),
+        ("c", {"id": 2}, None, {"id": 2, "note": None, "n": nan}),
         ("u", {"id": 1}, None, {"id": 1, "note": "a", "n": "2"}),
         ("d", {"id": 2}, {"id": 2, "note": None, "n": None}, None),
-        (
-            "c",
-            {"id": 3},
-            None,
-            {"id": 3, "note": None, "n": "NaN" if plugin == "pgoutput" else None},
-        ),
+        ("c", {"id": 3}, None, {"id": 3, "note": None, "n": nan}),
         ("d", {"id": 1}, {"id": 1, "note": None, "n": None}, None),
     ]
     assert shown(export.records("app.bag")) == [
