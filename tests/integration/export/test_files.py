@@ -35,9 +35,7 @@ def shown(records):
 
 
 @pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
-def test_changes_are_exported_once_in_debezium_s_form(
-    live_of, tmp_path, plugin, has_text_numbers
-):
+def test_changes_are_exported_once_in_debezium_s_form(live_of, tmp_path, plugin, has_text_numbers):
     nan = "NaN" if plugin == "pgoutput" or has_text_numbers else None
     live = live_of(plugin, ORDERS, BODY, BAG)
     live.source.execute("insert into app.orders values (0, 'before', 0)")
