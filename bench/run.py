@@ -79,7 +79,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=1e6, help="begin nothing after these")
     parser.add_argument("--plugins", default="wal2json,pgoutput")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--transactions", type=int, help="instead of 100,000 or 50,000")
+    parser.add_argument("--transactions", type=int, help="instead of 100,000")
     parser.add_argument("--no-alone", action="store_true", help="do not measure replay alone")
     parser.add_argument("--seconds", type=float, default=20, help="of each measure of latency")
     parser.add_argument("--backlog", choices=("stream", "pull"), help="how a backlog is read")

@@ -50,7 +50,7 @@ WORKLOADS = {
             f"insert into wide select g, {', '.join(f'$${c} $$||g' for c in _COLUMNS)}"
             " from generate_series(1, 20000) g",
             "\\set c random(1, 20000)\nupdate wide set c1 = 'x' || :c, c7 = now() where id = :c;\n",
-            50_000,
+            100_000,
         ),
         Workload(
             "many",
@@ -63,7 +63,7 @@ WORKLOADS = {
             "\\set a random(0, 199)\n\\set b random(0, 199)\n\\set c random(1, 100)\n"
             "begin;\nupdate t_:a set n = n + 1 where id = :c;\n"
             "update t_:b set n = n + 1 where id = :c;\nend;\n",
-            50_000,
+            100_000,
             protocol="simple",
         ),
     )
