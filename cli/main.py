@@ -11,29 +11,12 @@ from typing import Annotated, Literal
 import typer
 
 from pgrepl import __version__
-from pgrepl.cli import (
-    basebackup,
-    config,
-    ddl,
-    demo,
-    doctor,
-    drop,
-    export,
-    init,
-    monitor,
-    parked,
-    parked_records,
-    pause,
-    progress,
-    receive,
-    replay,
-    resync,
-    status,
-    systemd,
-    verify,
-)
+from pgrepl.cli.intervene import ddl, parked, parked_records, pause
 from pgrepl.cli.invocation import register
+from pgrepl.cli.observe import monitor, progress, status, verify
 from pgrepl.cli.output.results import is_terminal, print_line
+from pgrepl.cli.replicate import basebackup, drop, export, receive, replay, resync
+from pgrepl.cli.setup import config, demo, doctor, init, systemd
 from pgrepl.native import describe
 
 __all__ = ["app", "main"]

@@ -44,7 +44,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("cli/config.py", id="a command that is imported at the start"),
+        pytest.param("cli/setup/config.py", id="a command that is imported at the start"),
         pytest.param("config/file.py", id="a module that is imported when it is needed"),
         pytest.param("doctor", id="a folder"),
     ],

@@ -15,11 +15,12 @@ from typer.testing import CliRunner
 
 from pgrepl.basebackup.report import CopyReport
 from pgrepl.basebackup.schema.needed_objects import LeftOut
-from pgrepl.cli import doctor, receive
 from pgrepl.cli.main import app
 from pgrepl.cli.output import basebackup_output, results, status_output
 from pgrepl.cli.output.status_lines import Line
 from pgrepl.cli.output.verify_output import BarWatcher
+from pgrepl.cli.replicate import receive
+from pgrepl.cli.setup import doctor
 from pgrepl.config.model import SparkConfig
 from pgrepl.doctor import Area, Examination, Finding, Remedy, Status
 from pgrepl.errors import ConfigError, DdlError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
-from pgrepl.cli.monitor import MonitorOption, TokenFileOption, serving
+from pgrepl.cli.observe.monitor import MonitorOption, TokenFileOption, serving
 from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import DdlError, UsageError
 from pgrepl.terminal import command, counted

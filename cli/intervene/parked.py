@@ -118,7 +118,7 @@ def retry(
     if a later one of its key was. Tables: works while pgrepl replay runs. Records: pgrepl receive
     of the source must not run. Exits 50 when something still waits.
     """
-    from pgrepl.cli.parked_records import retry_parked_records
+    from pgrepl.cli.intervene.parked_records import retry_parked_records
     from pgrepl.ddl_capture import Applier
     from pgrepl.replayer.parked.parked_tables import find_parked
     from pgrepl.replayer.parked.work_off import retry_table

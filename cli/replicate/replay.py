@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation
-from pgrepl.cli.monitor import MonitorOption, TokenFileOption, serving
+from pgrepl.cli.observe.monitor import MonitorOption, TokenFileOption, serving
 from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import DdlError, TargetUnavailable, UsageError
 from pgrepl.terminal import counted

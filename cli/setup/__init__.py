@@ -1,0 +1,1 @@
+"""Commands before anything is replicated: configuration, what servers need, services, the demo."""
