@@ -15,22 +15,22 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import NameClashError, assign_target_schemas
 from pgrepl.doctor import machine
-from pgrepl.doctor.checks.capture_checks import CaptureFacts, check_capture, read_capture
-from pgrepl.doctor.checks.orphaned_slot_checks import check_orphaned_slots
-from pgrepl.doctor.checks.orphaned_source_checks import check_orphaned_sources
-from pgrepl.doctor.checks.passed_over_checks import check_passed_over
-from pgrepl.doctor.checks.publication_checks import check_publications
-from pgrepl.doctor.checks.rule_checks import check_rules
-from pgrepl.doctor.checks.source_checks import (
+from pgrepl.doctor.checks.source.capture_checks import CaptureFacts, check_capture, read_capture
+from pgrepl.doctor.checks.source.orphaned_slot_checks import check_orphaned_slots
+from pgrepl.doctor.checks.source.passed_over_checks import check_passed_over
+from pgrepl.doctor.checks.source.publication_checks import check_publications
+from pgrepl.doctor.checks.source.rule_checks import check_rules
+from pgrepl.doctor.checks.source.source_checks import (
     MINIMUM_VERSION,
     check_server,
     check_version,
     is_probe_possible,
 )
-from pgrepl.doctor.checks.spark_checks import check_closed
-from pgrepl.doctor.checks.stream_checks import examine_stream
-from pgrepl.doctor.checks.table_checks import check_tables
-from pgrepl.doctor.checks.target_checks import check_target
+from pgrepl.doctor.checks.source.stream_checks import examine_stream
+from pgrepl.doctor.checks.source.table_checks import check_tables
+from pgrepl.doctor.checks.target.orphaned_source_checks import check_orphaned_sources
+from pgrepl.doctor.checks.target.spark_checks import check_closed
+from pgrepl.doctor.checks.target.target_checks import check_target
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status
 from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
 from pgrepl.doctor.source_facts import SourceFacts, read_source

@@ -10,7 +10,7 @@ import json
 import sys
 
 from pgrepl.config.model import SparkConfig
-from pgrepl.doctor.checks.spark_checks import JUDGED_SETTINGS
+from pgrepl.doctor.checks.target.spark_checks import JUDGED_SETTINGS
 from pgrepl.spark.session import build_session
 
 

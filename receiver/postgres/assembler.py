@@ -16,8 +16,8 @@ from pgrepl.lsn import Lsn
 from pgrepl.native import Connected, Native, Routed
 from pgrepl.receiver.flow import Flow
 from pgrepl.receiver.postgres.floats import restore_floats
-from pgrepl.receiver.postgres.protocol import XLOG_DATA_FRAMING, Framing
 from pgrepl.receiver.postgres.rule_guard import RuleGuard
+from pgrepl.receiver.postgres.slot.protocol import XLOG_DATA_FRAMING, Framing
 from pgrepl.receiver.routing import Route, Router, TableName
 from pgrepl.receiver.spool.batch import Batch
 from pgrepl.receiver.spool.bucket_messages import BucketMessages

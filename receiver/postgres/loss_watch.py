@@ -25,7 +25,7 @@ from pgrepl.postgres.foreign_names import load_any_name
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.late import LateTable, read_late_tables
 from pgrepl.publications.tables import Publications, read_publications
-from pgrepl.receiver.postgres.slot_reading import SlotReading
+from pgrepl.receiver.postgres.loops.slot_reading import SlotReading
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.receiver.spool.spool_writer import SpoolWriter

@@ -13,7 +13,6 @@ from pgrepl.lsn import Lsn, as_lsn
 from pgrepl.position import Position
 from pgrepl.postgres.encodings import python_codec
 from pgrepl.receiver.postgres.assembler import Assembler
-from pgrepl.receiver.postgres.backlog import Backlog
 from pgrepl.receiver.postgres.catalog import (
     SourceFacts,
     check_maskable,
@@ -22,11 +21,12 @@ from pgrepl.receiver.postgres.catalog import (
     read_facts,
     read_views,
 )
+from pgrepl.receiver.postgres.loops.slot_reading import SlotReading
 from pgrepl.receiver.postgres.loss_watch import WatchedReading
-from pgrepl.receiver.postgres.replication_stream import ReplicationStream, open_stream
 from pgrepl.receiver.postgres.rule_guard import RuleGuard
-from pgrepl.receiver.postgres.slot_access import SlotAccess
-from pgrepl.receiver.postgres.slot_reading import SlotReading
+from pgrepl.receiver.postgres.slot.backlog import Backlog
+from pgrepl.receiver.postgres.slot.replication_stream import ReplicationStream, open_stream
+from pgrepl.receiver.postgres.slot.slot_access import SlotAccess
 from pgrepl.receiver.postgres.start_check import check_start
 from pgrepl.receiver.routing import Router
 from pgrepl.receiver.source import Surroundings

@@ -22,7 +22,7 @@ from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.decoding.wal2json import Wal2JsonPayload, Wal2JsonStream, table_changes
 from pgrepl.errors import PgreplError, SpoolError
 from pgrepl.native import native
-from pgrepl.receiver.postgres.protocol import decode_keepalive
+from pgrepl.receiver.postgres.slot.protocol import decode_keepalive
 from pgrepl.store.spool.spool_format import bucket_of
 from pgrepl.syntax.parse import SqlSyntaxError, parse
 from pgrepl.syntax.remap import RemapError, SchemaMap, remap

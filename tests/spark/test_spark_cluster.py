@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from pgrepl.doctor import Status
-from pgrepl.doctor.checks.spark_checks import check_closed
+from pgrepl.doctor.checks.target.spark_checks import check_closed
 from pgrepl.doctor.machine import SparkProbe
 from tests.support.program import run_pgrepl, write_config
 from tests.support.running.copying import copy

@@ -7,7 +7,7 @@ import pytest
 
 from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
-from pgrepl.doctor.checks.publication_checks import check_publications
+from pgrepl.doctor.checks.source.publication_checks import check_publications
 from pgrepl.doctor.finding import Status
 from pgrepl.doctor.source_facts import read_source
 from pgrepl.postgres.connect import connect

@@ -10,8 +10,8 @@ from pgrepl.decoding.pgoutput.framing import unpack
 from pgrepl.decoding.pgoutput.grammar import TUPLE_AT, read_tuple
 from pgrepl.errors import SourceError
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.postgres import pull_loop
-from pgrepl.receiver.postgres.replication_stream import ReplicationStream
+from pgrepl.receiver.postgres.loops import pull_loop
+from pgrepl.receiver.postgres.slot.replication_stream import ReplicationStream
 from tests.support.running.pulling import die_pulling, make_receiver, pull_once, pulling
 from tests.support.waiting import wait_until
 from tests.support.workloads.counting import assert_exactly_once, await_more, load

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pgrepl.native import native
 from pgrepl.receiver.postgres.assembler import Assembler
-from pgrepl.receiver.postgres.protocol import XLOG_DATA_FRAMING, Framing
+from pgrepl.receiver.postgres.slot.protocol import XLOG_DATA_FRAMING, Framing
 
 take_by_python = Assembler.take
 

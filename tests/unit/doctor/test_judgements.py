@@ -11,21 +11,21 @@ from pgrepl.catalog.ownership import OwnerRole
 from pgrepl.config.dsn import Dsn
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import SchemaTemplate, TableSelection
-from pgrepl.doctor.checks.code_checks import check_source_code
-from pgrepl.doctor.checks.orphaned_slot_checks import check_orphaned_slots
-from pgrepl.doctor.checks.orphaned_source_checks import check_orphaned_sources
-from pgrepl.doctor.checks.plugin_checks import (
+from pgrepl.doctor.checks.source.orphaned_slot_checks import check_orphaned_slots
+from pgrepl.doctor.checks.source.plugin_checks import (
     check_plugin,
     check_plugin_allowed,
     check_special_floats,
 )
-from pgrepl.doctor.checks.source_checks import (
+from pgrepl.doctor.checks.source.source_checks import (
     check_idle_timeout,
     check_slot,
     check_trust_code,
     check_version,
 )
-from pgrepl.doctor.checks.target_checks import check_lz4
+from pgrepl.doctor.checks.target.code_checks import check_source_code
+from pgrepl.doctor.checks.target.orphaned_source_checks import check_orphaned_sources
+from pgrepl.doctor.checks.target.target_checks import check_lz4
 from pgrepl.doctor.finding import Area, Examination, Finding, Status, exit_code
 from pgrepl.doctor.machine import ClockReading, check_clocks
 from pgrepl.doctor.plugin_probe import PluginState, Probe

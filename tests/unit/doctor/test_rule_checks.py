@@ -6,7 +6,7 @@ import pytest
 
 from pgrepl.catalog.rule_facts import RuleProblem
 from pgrepl.config.rules import Rules
-from pgrepl.doctor.checks.rule_checks import check_rules
+from pgrepl.doctor.checks.source.rule_checks import check_rules
 from pgrepl.doctor.finding import Status
 from tests.support.running.ruled import SALT, rule
 

@@ -6,7 +6,7 @@ import pytest
 
 from pgrepl.config.model import SparkConfig
 from pgrepl.doctor import Status
-from pgrepl.doctor.checks.spark_checks import check_closed
+from pgrepl.doctor.checks.target.spark_checks import check_closed
 
 ON = {"spark.authenticate": "true"}
 STANDALONE = "spark://here:7077"

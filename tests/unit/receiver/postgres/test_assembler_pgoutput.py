@@ -10,7 +10,7 @@ from pgrepl.decoding.pgoutput import PgoutputStream
 from pgrepl.decoding.pgoutput.framing import unpack
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.postgres.protocol import Framing
+from pgrepl.receiver.postgres.slot.protocol import Framing
 from tests.support.messages.assembling import make_assembler
 from tests.support.messages.tuples import (
     begin,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.postgres.backlog import Backlog, Chunk, Standing
+from pgrepl.receiver.postgres.slot.backlog import Backlog, Chunk, Standing
 from pgrepl.receiver.settings import ReceiverSettings
 
 MIB = 1 << 20

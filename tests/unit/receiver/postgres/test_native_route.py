@@ -12,7 +12,7 @@ from pgrepl.decoding.formats import stream_decoder
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.native import native
-from pgrepl.receiver.postgres.protocol import COPY_ROW_FRAMING, XLOG_DATA_FRAMING
+from pgrepl.receiver.postgres.slot.protocol import COPY_ROW_FRAMING, XLOG_DATA_FRAMING
 from tests.support.messages import lines, tuples
 from tests.support.messages.assembling import make_assembler
 from tests.support.messages.routing import take_by_core, take_by_python

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.postgres.protocol import decode_keepalive, encode_status
+from pgrepl.receiver.postgres.slot.protocol import decode_keepalive, encode_status
 
 
 @given(st.integers(0, (1 << 64) - 1), st.booleans())

@@ -8,7 +8,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.catalog.writers import Writer
 from pgrepl.config.model import CODE_KINDS, SourceConfig
-from pgrepl.doctor.checks.plugin_checks import check_plugin_and_writers
+from pgrepl.doctor.checks.source.plugin_checks import check_plugin_and_writers
 from pgrepl.doctor.finding import Finding, Remedy, Status
 from pgrepl.doctor.plugin_probe import Probe
 from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceServer, SourceSlot

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.config.naming import IDENTIFIER_BYTES
-from pgrepl.doctor.checks.code_checks import check_source_code
-from pgrepl.doctor.checks.owner_checks import check_schema_owners
-from pgrepl.doctor.checks.source_checks import check_version
+from pgrepl.doctor.checks.source.source_checks import check_version
+from pgrepl.doctor.checks.target.code_checks import check_source_code
+from pgrepl.doctor.checks.target.owner_checks import check_schema_owners
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 from pgrepl.doctor.source_facts import SourceFacts
 from pgrepl.doctor.target_facts import TargetFacts, TargetServer

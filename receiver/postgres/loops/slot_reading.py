@@ -6,10 +6,10 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn, as_lsn
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.receiver.postgres.assembler import Assembler
-from pgrepl.receiver.postgres.backlog import Standing
-from pgrepl.receiver.postgres.pull_loop import PullLoop
-from pgrepl.receiver.postgres.slot_access import SlotAccess
-from pgrepl.receiver.postgres.stream_loop import StreamLoop
+from pgrepl.receiver.postgres.loops.pull_loop import PullLoop
+from pgrepl.receiver.postgres.loops.stream_loop import StreamLoop
+from pgrepl.receiver.postgres.slot.backlog import Standing
+from pgrepl.receiver.postgres.slot.slot_access import SlotAccess
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
 

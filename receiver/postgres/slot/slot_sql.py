@@ -8,7 +8,7 @@ from itertools import chain
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.postgres.backlog import Chunk
+from pgrepl.receiver.postgres.slot.backlog import Chunk
 
 __all__ = [
     "advance",

@@ -8,9 +8,9 @@ from pgrepl.config.model import SourceConfig
 from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
-from pgrepl.receiver.postgres.backlog import Backlog, Standing
 from pgrepl.receiver.postgres.catalog import SourceFacts, read_facts
-from pgrepl.receiver.postgres.replication_stream import ReplicationStream
+from pgrepl.receiver.postgres.slot.backlog import Backlog, Standing
+from pgrepl.receiver.postgres.slot.replication_stream import ReplicationStream
 from pgrepl.receiver.postgres.start_check import check_confirmed
 from pgrepl.store.sources import SourceRow
 

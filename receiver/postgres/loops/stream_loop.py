@@ -19,9 +19,9 @@ from pgrepl.lsn import as_lsn
 from pgrepl.native import Connected, Native, native
 from pgrepl.native.libpq import connected
 from pgrepl.receiver.postgres.assembler import FRAME_BYTES, Assembler
-from pgrepl.receiver.postgres.position_report import PositionReport
-from pgrepl.receiver.postgres.protocol import XLOG_DATA, decode_keepalive
-from pgrepl.receiver.postgres.replication_stream import ReplicationStream
+from pgrepl.receiver.postgres.loops.position_report import PositionReport
+from pgrepl.receiver.postgres.slot.protocol import XLOG_DATA, decode_keepalive
+from pgrepl.receiver.postgres.slot.replication_stream import ReplicationStream
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
 

@@ -11,13 +11,13 @@ from psycopg import errors, pq
 from pgrepl.native import Connected, Native, native
 from pgrepl.native.libpq import connected
 from pgrepl.receiver.postgres.assembler import FRAME_BYTES, Assembler
-from pgrepl.receiver.postgres.protocol import (
+from pgrepl.receiver.postgres.loops.pull_waits import PullWaits
+from pgrepl.receiver.postgres.slot.protocol import (
     COPY_HEADER_BYTES,
     COPY_ROW_FRAMING,
     COPY_TRAILER_BYTES,
 )
-from pgrepl.receiver.postgres.pull_waits import PullWaits
-from pgrepl.receiver.postgres.replication_stream import ReplicationStream
+from pgrepl.receiver.postgres.slot.replication_stream import ReplicationStream
 
 __all__ = ["ChunkReader"]
 

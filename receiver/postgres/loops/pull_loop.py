@@ -16,10 +16,10 @@ from psycopg import errors
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn, as_lsn
 from pgrepl.receiver.postgres.assembler import Assembler
-from pgrepl.receiver.postgres.backlog import Chunk, Standing
-from pgrepl.receiver.postgres.chunk_reader import ChunkReader
-from pgrepl.receiver.postgres.pull_waits import PullWaits
-from pgrepl.receiver.postgres.slot_access import SlotAccess
+from pgrepl.receiver.postgres.loops.chunk_reader import ChunkReader
+from pgrepl.receiver.postgres.loops.pull_waits import PullWaits
+from pgrepl.receiver.postgres.slot.backlog import Chunk, Standing
+from pgrepl.receiver.postgres.slot.slot_access import SlotAccess
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
 

@@ -7,9 +7,9 @@ from select import POLLIN, poll
 
 from pgrepl.errors import SourceUnavailable, TargetUnavailable
 from pgrepl.receiver.postgres.assembler import Assembler
-from pgrepl.receiver.postgres.position_report import PositionReport
-from pgrepl.receiver.postgres.replication_stream import ReplicationStream
-from pgrepl.receiver.postgres.stream_loop import SOURCE_TIMEOUT_S
+from pgrepl.receiver.postgres.loops.position_report import PositionReport
+from pgrepl.receiver.postgres.loops.stream_loop import SOURCE_TIMEOUT_S
+from pgrepl.receiver.postgres.slot.replication_stream import ReplicationStream
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
 

@@ -1,8 +1,8 @@
 """The replication connection: frames in, status out, never blocking.
 
 psycopg has no API for replication, but its ``pq`` layer is libpq. The loops that read are in
-``pgrepl.receiver.postgres.stream_loop`` and ``pgrepl.receiver.postgres.pull_loop``; here is
-everything around them. Between two streams the server takes SQL on the same connection.
+``pgrepl.receiver.postgres.loops``; here is everything around them. Between two streams the server
+takes SQL on the same connection.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.slot import FAILOVER_VERSION
 from pgrepl.postgres.sqlstate import reason, translate, translated
-from pgrepl.receiver.postgres.backlog import Chunk
-from pgrepl.receiver.postgres.protocol import encode_status
-from pgrepl.receiver.postgres.slot_sql import (
+from pgrepl.receiver.postgres.slot.backlog import Chunk
+from pgrepl.receiver.postgres.slot.protocol import encode_status
+from pgrepl.receiver.postgres.slot.slot_sql import (
     advance,
     copy_slot,
     drop_slot,

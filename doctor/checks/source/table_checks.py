@@ -8,7 +8,7 @@ from psycopg.sql import SQL, Composed, Identifier
 
 from pgrepl.catalog.unique_keys import sent_identity
 from pgrepl.config.naming import TableSelection, shown_name
-from pgrepl.doctor.checks.future_checks import check_future_tables
+from pgrepl.doctor.checks.source.future_checks import check_future_tables
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceTable
 from pgrepl.terminal import counted

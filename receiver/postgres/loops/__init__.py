@@ -1,0 +1,1 @@
+"""The loops that receive: one streams, one pulls a backlog, in turns."""
