@@ -17,7 +17,6 @@ from pgrepl.config.naming import NameClashError, assign_target_schemas
 from pgrepl.doctor import machine
 from pgrepl.doctor.checks.source.capture_checks import CaptureFacts, check_capture, read_capture
 from pgrepl.doctor.checks.source.orphaned_slot_checks import check_orphaned_slots
-from pgrepl.doctor.checks.source.passed_over_checks import check_passed_over
 from pgrepl.doctor.checks.source.publication_checks import check_publications
 from pgrepl.doctor.checks.source.rule_checks import check_rules
 from pgrepl.doctor.checks.source.source_checks import (
@@ -29,6 +28,7 @@ from pgrepl.doctor.checks.source.source_checks import (
 from pgrepl.doctor.checks.source.stream_checks import examine_stream
 from pgrepl.doctor.checks.source.table_checks import check_tables
 from pgrepl.doctor.checks.target.orphaned_source_checks import check_orphaned_sources
+from pgrepl.doctor.checks.target.passed_over_checks import check_passed_over
 from pgrepl.doctor.checks.target.spark_checks import check_closed
 from pgrepl.doctor.checks.target.target_checks import check_target
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgrepl.doctor.checks.source.passed_over_checks import check_passed_over
+from pgrepl.doctor.checks.target.passed_over_checks import check_passed_over
 from pgrepl.doctor.finding import Status
 
 
