@@ -157,10 +157,9 @@ def _latency(found: Sequence[Mapping[str, Any]]) -> str:
     ]
     header = ["transactions/s", "who", "p50 s", "p95 s", "CPU s per s", "by process"]
     return (
-        "## From commit to visible\n\npgbench's TPC-B at a steady rate; ten probes a second, once everything"
-        " committed before has arrived."
-        " The CPU time of the source is mostly that of pgbench's own transactions.\n\n"
-        + _table(header, rows)
+        "## From commit to visible\n\npgbench's TPC-B at a steady rate; ten probes a second, once"
+        " everything committed before has arrived. The CPU time of the source is mostly that of"
+        " pgbench's own transactions.\n\n" + _table(header, rows)
     )
 
 
