@@ -15,7 +15,7 @@ import pytest
 from pgrepl.replayer.shard.task import ShardResult, run_shard
 from pgrepl.throwaway import Cluster
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
-from tests.spark.test_replay_random import run_seed
+from tests.spark.replay.test_replay_random import run_seed
 from tests.support.database import Database
 from tests.support.machine.memory import peak_mib
 from tests.support.program import run_pgrepl, write_config

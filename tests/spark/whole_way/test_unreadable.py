@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.ddl_capture import Applier, install
-from tests.spark.test_resync_after_ddl import due, make_resyncer
+from tests.spark.ddl.test_resync_after_ddl import due, make_resyncer
 from tests.support.program import run_pgrepl, write_config
 from tests.support.running.copying import slot_of
 from tests.support.running.pipeline import Pipeline

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pgrepl.spark.package_archive import archive_path, write_archive
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def test_archive_holds_every_query(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from pgrepl.ddl_capture import install, uninstall
 from pgrepl.errors import SourceError
-from tests.integration.ddl_capture.test_capture import config_of, log
+from tests.integration.ddl_capture.capture.test_capture import config_of, log
 from tests.support.database import Database
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from pgrepl.ddl_capture import install, read_status, switch, uninstall
 from pgrepl.errors import SourceError
-from tests.integration.ddl_capture.test_capture import config_of, log
+from tests.integration.ddl_capture.capture.test_capture import config_of, log
 from tests.support.database import Database
 from tests.support.ddl.following import Following, run_as
 from tests.support.program import run_pgrepl, write_config
 
-OLDER = Path(__file__).parents[2] / "support" / "sql" / "older_capture.sql"
+OLDER = Path(__file__).parents[3] / "support" / "sql" / "older_capture.sql"
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ def test_example_of_the_documentation_runs(spark, source, target, tmp_path):
         "create table orders (id int primary key, total numeric(12,2))"
     )
     live.follow()
-    text = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "export.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     example = (
         example.replace("/etc/pgrepl/pgrepl.toml", str(live.config_path))
