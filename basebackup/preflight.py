@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.basebackup.report import CopyOptions
-from pgrepl.basebackup.schema.classify import sift
 from pgrepl.basebackup.schema.code.rehearsal import judge_dump
 from pgrepl.basebackup.schema.code.without_code import Reduced, without_code
 from pgrepl.basebackup.schema.dump import read_dump
@@ -16,6 +15,7 @@ from pgrepl.basebackup.schema.errors import SchemaError
 from pgrepl.basebackup.schema.known import Known, without_known
 from pgrepl.basebackup.schema.plan import SchemaPlan
 from pgrepl.basebackup.schema.source_objects import SourceObjects, read_objects
+from pgrepl.basebackup.schema.statements.classify import sift
 from pgrepl.catalog.names import existing_schemas, extension_schemas
 from pgrepl.catalog.rule_facts import check_rules
 from pgrepl.config.dsn import Endpoint

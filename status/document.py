@@ -12,8 +12,8 @@ from typing import Any
 
 from pgrepl.config.naming import shown_name
 from pgrepl.status.facts import SourceFacts, TargetFacts
-from pgrepl.status.judge import SourceStatus
 from pgrepl.status.lag import Positions, Step
+from pgrepl.status.problems.judge import SourceStatus
 from pgrepl.status.read import Status
 from pgrepl.store.monitoring.overview import TableOverview
 from pgrepl.store.pauses import Pause

@@ -1,4 +1,4 @@
-"""What source and target say, as they say it; ``pgrepl.status.judge`` makes sense of it."""
+"""What source and target say, as they say it; ``status.problems.judge`` makes sense of it."""
 
 from __future__ import annotations
 

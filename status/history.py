@@ -12,7 +12,7 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SchemaVersionError
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.status.judge import SourceStatus
+from pgrepl.status.problems.judge import SourceStatus
 from pgrepl.store.migrations import has_step, read_version
 from pgrepl.store.monitoring.history import HISTORY_STEP, Look, read_history, resolution_of
 

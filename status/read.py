@@ -12,8 +12,8 @@ from pgrepl.background import BackgroundCall
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.status.facts import SourceFacts
-from pgrepl.status.judge import SourceStatus, judge, judge_unconfigured, worst_code
 from pgrepl.status.looks import Looks
+from pgrepl.status.problems.judge import SourceStatus, judge, judge_unconfigured, worst_code
 from pgrepl.status.source_facts import PATIENCE_S
 from pgrepl.status.target_facts import read_target
 

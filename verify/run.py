@@ -21,11 +21,7 @@ from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
 from pgrepl.store.tables.source_tables import Condition, read_conditions
 from pgrepl.store.tables.table_marks import mark_verified
 from pgrepl.terminal import command
-from pgrepl.verify.compare import Piece, Sides, VerifyTask
-from pgrepl.verify.job import VerifyWorkers, first_pass, start_verify_workers
-from pgrepl.verify.plan import cut, sampled
 from pgrepl.verify.position import Follower
-from pgrepl.verify.recheck import Recheck, describe
 from pgrepl.verify.report import (
     SequenceFinding,
     StructureDifference,
@@ -34,9 +30,13 @@ from pgrepl.verify.report import (
     VerifyReport,
     Watcher,
 )
+from pgrepl.verify.rows.compare import Piece, Sides, VerifyTask
+from pgrepl.verify.rows.job import VerifyWorkers, first_pass, start_verify_workers
+from pgrepl.verify.rows.plan import cut, sampled
+from pgrepl.verify.rows.recheck import Recheck, describe
+from pgrepl.verify.rows.settle import Item, Settlement
+from pgrepl.verify.rows.statements import DIGEST_PROBE, Digest
 from pgrepl.verify.sequences import compare_sequences, read_by_name
-from pgrepl.verify.settle import Item, Settlement
-from pgrepl.verify.statements import DIGEST_PROBE, Digest
 from pgrepl.verify.structure import compare_structure
 from pgrepl.verify.tables import Subject, Table, make_subject, read_details, with_masks
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from postgast import pg_query_pb2
 
 from pgrepl.basebackup.schema.dump import Dump
-from pgrepl.basebackup.schema.subject import Subject, subject_of
+from pgrepl.basebackup.schema.statements.subject import Subject, subject_of
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.syntax.nodes import definition_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row
 
-from pgrepl.basebackup.schema.subject import Subject
+from pgrepl.basebackup.schema.statements.subject import Subject
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.skipped_code import SkippedCode

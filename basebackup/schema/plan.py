@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pgrepl.basebackup.schema.errors import SchemaError
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.basebackup.schema.source_objects import SourceObjects
-from pgrepl.basebackup.schema.subject import Subject
+from pgrepl.basebackup.schema.statements.subject import Subject
 from pgrepl.store.skipped_code import SkippedCode
 from pgrepl.store.tables.copy_work import Phase
 from pgrepl.syntax.parse import StatementTexts, Tree

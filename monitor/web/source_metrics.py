@@ -9,7 +9,7 @@ from typing import TypeAlias, get_args
 
 from pgrepl.status import SourceStatus
 from pgrepl.status.facts import SourceFacts, TargetFacts
-from pgrepl.status.judge import State
+from pgrepl.status.problems.judge import State
 from pgrepl.store.parked import ParkingKind
 from pgrepl.store.spool.consumers import ConsumerOverview
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from postgast import pg_query_pb2
 
-from pgrepl.basebackup.schema.subject import statistics_of
+from pgrepl.basebackup.schema.statements.subject import statistics_of
 from pgrepl.config.naming import shown_name
 from pgrepl.source_code.policy import CATALOG, is_constant
 from pgrepl.syntax.nodes import texts

@@ -21,7 +21,7 @@ from pgrepl.basebackup.schema.code.expressions import Element, Key, sort_out
 from pgrepl.basebackup.schema.dump import Dump
 from pgrepl.basebackup.schema.errors import SchemaError
 from pgrepl.basebackup.schema.source_objects import SourceObjects
-from pgrepl.basebackup.schema.subject import Subject, subject_of
+from pgrepl.basebackup.schema.statements.subject import Subject, subject_of
 from pgrepl.config.naming import shown_name
 from pgrepl.postgres.connect import Connection
 from pgrepl.source_code.policy import CATALOG, Name, NameKind, Verdict, foreign, names_used

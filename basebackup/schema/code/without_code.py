@@ -17,7 +17,7 @@ from pgrepl.basebackup.schema.dump import Dump
 from pgrepl.basebackup.schema.errors import CodeNeededError, UnknownStatementError
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.basebackup.schema.source_objects import SourceObjects
-from pgrepl.basebackup.schema.subject import Subject, subject_of
+from pgrepl.basebackup.schema.statements.subject import Subject, subject_of
 from pgrepl.config.naming import shown_name
 from pgrepl.source_code.policy import is_constant
 from pgrepl.store.skipped_code import SkippedCode

@@ -18,8 +18,8 @@ from pgrepl.doctor import Status, examine
 from pgrepl.drop import drop_source
 from pgrepl.errors import TargetError
 from tests.support.database import Database
+from tests.support.observing.patient import ORIGIN_FUNCTIONS
 from tests.support.running.copying import Recorder, has_slot, make_config
-from tests.support.running.patient import ORIGIN_FUNCTIONS
 
 OBJECTS = (
     "create schema app",

@@ -12,7 +12,7 @@ from psycopg import errors
 from pgrepl.lsn import Lsn
 from pgrepl.store.progress.bindings import prune, publish
 from tests.support.database import Database
-from tests.support.running.bindings import (
+from tests.support.observing.bindings import (
     add_streaming_source,
     apply,
     publish_at,

@@ -7,7 +7,7 @@ import pytest
 
 from pgrepl.throwaway import Cluster, ServerBinaries
 from tests.support.database import Database
-from tests.support.running.patient import Patient
+from tests.support.observing.patient import Patient
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pgrepl.housekeeping import Housekeeper
 from pgrepl.postgres.advisory_locks import take_lock
 from pgrepl.postgres.connect import connect
 from pgrepl.store.sources import find_source
-from tests.support.running.bindings import publish_at
+from tests.support.observing.bindings import publish_at
 from tests.support.waiting import wait_until
 
 ANALYZED = "select analyze_count from pg_stat_user_tables"

@@ -11,9 +11,9 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 
 from pgrepl.config.file import load_config
-from tests.support.machine.asking import ask, served
+from tests.support.observing.asking import ask, served
+from tests.support.observing.looking import apply_spool
 from tests.support.program import run_pgrepl
-from tests.support.running.looking import apply_spool
 from tests.support.running.streaming import Streaming
 from tests.support.waiting import wait_until
 

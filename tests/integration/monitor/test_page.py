@@ -16,8 +16,8 @@ from pgrepl.postgres.connect import connect
 from pgrepl.store.monitoring.history import Look, record_looks
 from pgrepl.throwaway import Cluster
 from tests.support.database import Database
-from tests.support.machine.asking import served
-from tests.support.machine.browser import browser, page
+from tests.support.observing.asking import served
+from tests.support.observing.browser import browser, page
 from tests.support.program import write_config
 from tests.support.running.streaming import Streaming
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.database import Database
+from tests.support.observing.bindings import add_streaming_source, publish_at
 from tests.support.program import COMMAND, run_pgrepl, write_config
-from tests.support.running.bindings import add_streaming_source, publish_at
 
 
 @pytest.fixture

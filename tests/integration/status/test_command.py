@@ -15,8 +15,8 @@ import time
 
 import pytest
 
+from tests.support.observing.looking import apply_spool
 from tests.support.program import COMMAND, run_pgrepl
-from tests.support.running.looking import apply_spool
 from tests.support.running.streaming import Streaming
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from pgrepl.lsn import Lsn
 from pgrepl.store.progress.bindings import publish
-from tests.support.running.bindings import target_connection
-from tests.support.running.looking import apply_spool, look, positions
+from tests.support.observing.bindings import target_connection
+from tests.support.observing.looking import apply_spool, look, positions
 from tests.support.running.streaming import Streaming
 from tests.support.waiting import wait_until
 

@@ -14,8 +14,8 @@ from pgrepl.config.file import load_config
 from pgrepl.errors import SchemaVersionError, TargetUnavailable
 from pgrepl.status import read_status
 from pgrepl.store.monitoring.overview import NEEDED_STEP, NEEDED_VERSION
+from tests.support.observing.looking import apply_spool, look, problems
 from tests.support.program import run_pgrepl
-from tests.support.running.looking import apply_spool, look, problems
 from tests.support.running.streaming import Streaming
 
 

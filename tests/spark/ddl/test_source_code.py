@@ -7,9 +7,9 @@ import pytest
 from pgrepl.config.naming import TableSelection
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
+from tests.support.observing.verifying import found, verify
 from tests.support.running.copying import Recorder
 from tests.support.running.pipeline import Pipeline
-from tests.support.running.verifying import found, verify
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
 

@@ -12,11 +12,11 @@ from pgrepl.cli.main import app
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import TargetError, UsageError
 from pgrepl.postgres.advisory_locks import copy_lock, take_lock
-from pgrepl.verify import plan
+from pgrepl.verify.rows import plan
 from tests.support.database import Database
+from tests.support.observing.verifying import Quiet, following, found, set_applied, verify
 from tests.support.program import run_pgrepl, write_config
 from tests.support.running.copying import SQL, copy
-from tests.support.running.verifying import Quiet, following, found, set_applied, verify
 from tests.support.workloads.workload import make_tables, writers
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")

@@ -24,9 +24,9 @@ from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from pgrepl.verify import VerifyOptions, VerifyReport, verify_source
 from tests.support.database import Database
+from tests.support.observing.verifying import Quiet
 from tests.support.running.copying import Recorder
 from tests.support.running.pipeline import QUICK, Pipeline
-from tests.support.running.verifying import Quiet
 
 #: Few changes are applied by the driver, with the code of Spark's tasks and without Spark.
 HERE = replace(QUICK, driver_changes=1 << 20)

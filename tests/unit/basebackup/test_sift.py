@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from pgrepl.basebackup.schema.classify import sift
 from pgrepl.basebackup.schema.dump import Dump
 from pgrepl.basebackup.schema.errors import UnknownStatementError
 from pgrepl.basebackup.schema.needed_objects import NeededObject
 from pgrepl.basebackup.schema.plan import SchemaPlan
 from pgrepl.basebackup.schema.source_objects import SourceObjects
+from pgrepl.basebackup.schema.statements.classify import sift
 from pgrepl.basebackup.schema.views import Views
 from pgrepl.syntax.parse import parse
 from pgrepl.syntax.remap import SchemaMap

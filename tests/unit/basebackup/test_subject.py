@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.basebackup.schema.subject import Subject, subject_of
+from pgrepl.basebackup.schema.statements.subject import Subject, subject_of
 from pgrepl.syntax.parse import parse
 
 

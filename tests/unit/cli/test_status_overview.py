@@ -9,7 +9,7 @@ import pytest
 from pgrepl.cli.output.status_overview import WIDTH, overview
 from pgrepl.lsn import Lsn
 from pgrepl.status import Positions, SourceStatus, Step
-from pgrepl.status.problem import Problem
+from pgrepl.status.problems.problem import Problem
 from tests.unit.monitor.test_alerts import TARGET
 from tests.unit.status.test_lag import SOURCE
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.config.file import load_config
-from tests.support.machine.asking import ask, served
+from tests.support.observing.asking import ask, served
 from tests.support.program import write_config
 
 TOKEN = "0123456789abcdef-secret"

@@ -9,9 +9,9 @@ import pytest
 
 from pgrepl.lsn import Lsn
 from pgrepl.status.facts import SourceFacts, TargetFacts
-from pgrepl.status.judge import worst_code
 from pgrepl.status.lag import measure
-from pgrepl.status.problem import Problem
+from pgrepl.status.problems.judge import worst_code
+from pgrepl.status.problems.problem import Problem
 from pgrepl.store.monitoring.overview import SourceOverview
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

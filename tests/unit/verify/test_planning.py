@@ -8,10 +8,10 @@ import pytest
 
 from pgrepl.catalog.unique_keys import UniqueKey
 from pgrepl.lsn import Lsn
-from pgrepl.verify.compare import Piece
-from pgrepl.verify.plan import sampled, whole
 from pgrepl.verify.position import end_of_wal
-from pgrepl.verify.statements import KeyRange
+from pgrepl.verify.rows.compare import Piece
+from pgrepl.verify.rows.plan import sampled, whole
+from pgrepl.verify.rows.statements import KeyRange
 from pgrepl.verify.tables import Column, Table, make_subject
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgrepl.verify.settle import RowState, Settlement
+from pgrepl.verify.rows.settle import RowState, Settlement
 
 KEY = ("1",)
 OLD = RowState("a", "v1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from postgast import pg_query_pb2
 
-from pgrepl.basebackup.schema.skipped import LEFT_OUT
+from pgrepl.basebackup.schema.statements.skipped import LEFT_OUT
 from pgrepl.ddl_capture.policy.rules import Included, skip_reason
 from pgrepl.syntax.parse import parse
 from pgrepl.syntax.statement_kinds import STATEMENT_KINDS, object_type_of, statement_of

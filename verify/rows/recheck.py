@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from pgrepl.errors import TargetError
-from pgrepl.verify.compare import Sides
 from pgrepl.verify.position import Follower
 from pgrepl.verify.report import DifferenceKind, RowDifference
-from pgrepl.verify.settle import Item, Pair, RowState, Settlement
+from pgrepl.verify.rows.compare import Sides
+from pgrepl.verify.rows.settle import Item, Pair, RowState, Settlement
 from pgrepl.verify.tables import Subject
 
 __all__ = ["Recheck", "describe"]

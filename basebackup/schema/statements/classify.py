@@ -9,13 +9,13 @@ from __future__ import annotations
 from postgast import pg_query_pb2
 from psycopg.sql import SQL, Identifier
 
-from pgrepl.basebackup.schema.after_data import AfterData
-from pgrepl.basebackup.schema.before_data import BeforeData
 from pgrepl.basebackup.schema.dump import Dump
 from pgrepl.basebackup.schema.plan import SchemaPlan, SchemaWork
-from pgrepl.basebackup.schema.skipped import LEFT_OUT, left_out_of
 from pgrepl.basebackup.schema.source_objects import SourceObjects
-from pgrepl.basebackup.schema.subject import Subject, statistics_of, subject_of
+from pgrepl.basebackup.schema.statements.after_data import AfterData
+from pgrepl.basebackup.schema.statements.before_data import BeforeData
+from pgrepl.basebackup.schema.statements.skipped import LEFT_OUT, left_out_of
+from pgrepl.basebackup.schema.statements.subject import Subject, statistics_of, subject_of
 from pgrepl.syntax.parse import Tree
 from pgrepl.syntax.remap import SchemaMap
 from pgrepl.syntax.statement_kinds import statement_of

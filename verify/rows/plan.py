@@ -10,8 +10,8 @@ from math import ceil
 from pgrepl.config.dsn import Endpoint
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.verify.compare import ROWS_PER_PIECE, Piece
-from pgrepl.verify.statements import Digest, KeyRange, Statements
+from pgrepl.verify.rows.compare import ROWS_PER_PIECE, Piece
+from pgrepl.verify.rows.statements import Digest, KeyRange, Statements
 from pgrepl.verify.tables import Subject
 
 __all__ = ["cut", "sampled", "whole"]

@@ -9,7 +9,7 @@ from pgrepl.config.naming import shown_name
 from pgrepl.durations import print_duration
 from pgrepl.errors import SpoolError
 from pgrepl.status.facts import TargetFacts
-from pgrepl.status.problem import NAMED, Problem
+from pgrepl.status.problems.problem import NAMED, Problem
 from pgrepl.store.spool.consumers import ConsumerOverview
 from pgrepl.terminal import command
 

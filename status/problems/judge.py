@@ -22,11 +22,11 @@ from pgrepl.errors import (
     SpoolError,
     TargetError,
 )
-from pgrepl.status.consumer_problems import consumer_problems
 from pgrepl.status.facts import SourceFacts, TargetFacts
 from pgrepl.status.lag import Positions, measure
-from pgrepl.status.problem import NAMED, Problem
-from pgrepl.status.table_problems import table_problems
+from pgrepl.status.problems.consumer_problems import consumer_problems
+from pgrepl.status.problems.problem import NAMED, Problem
+from pgrepl.status.problems.table_problems import table_problems
 from pgrepl.store.monitoring.overview import FailureOverview
 from pgrepl.terminal import command
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from postgast import pg_query_pb2
 
 from pgrepl.basebackup.schema.needed_objects import LeftOut
-from pgrepl.basebackup.schema.subject import Subject
+from pgrepl.basebackup.schema.statements.subject import Subject
 from pgrepl.syntax.nodes import texts
 from pgrepl.syntax.parse import Tree
 

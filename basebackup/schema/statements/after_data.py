@@ -10,8 +10,8 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.basebackup.schema.errors import unknown_statement
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.basebackup.schema.plan import Phase, SchemaWork
-from pgrepl.basebackup.schema.skipped import left_out_comment
-from pgrepl.basebackup.schema.subject import Subject, statistics_of
+from pgrepl.basebackup.schema.statements.skipped import left_out_comment
+from pgrepl.basebackup.schema.statements.subject import Subject, statistics_of
 from pgrepl.syntax.nodes import definition_of, texts
 from pgrepl.syntax.parse import Tree
 

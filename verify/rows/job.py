@@ -12,7 +12,7 @@ from dataclasses import replace
 from pgrepl.config.model import SparkConfig
 from pgrepl.errors import PgreplError
 from pgrepl.parallel import Workers, start_workers
-from pgrepl.verify.compare import Batch, Piece, PieceResult, VerifyTask, compare_batch
+from pgrepl.verify.rows.compare import Batch, Piece, PieceResult, VerifyTask, compare_batch
 
 __all__ = ["VerifyWorkers", "first_pass", "start_verify_workers"]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from postgast import pg_query_pb2
 
 from pgrepl.basebackup.schema.errors import unknown_statement
-from pgrepl.basebackup.schema.late_checks import family_tables, take_checks
 from pgrepl.basebackup.schema.needed_objects import LeftOut
 from pgrepl.basebackup.schema.plan import SchemaWork
-from pgrepl.basebackup.schema.skipped import left_out_comment
-from pgrepl.basebackup.schema.subject import Subject
+from pgrepl.basebackup.schema.statements.late_checks import family_tables, take_checks
+from pgrepl.basebackup.schema.statements.skipped import left_out_comment
+from pgrepl.basebackup.schema.statements.subject import Subject
 from pgrepl.syntax.nodes import definition_of, texts
 from pgrepl.syntax.parse import Tree
 

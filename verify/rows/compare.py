@@ -20,8 +20,8 @@ from pgrepl.errors import PgreplError
 from pgrepl.masking import set_salts
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.verify.settle import Item
-from pgrepl.verify.statements import Digest, KeyRange, Statements
+from pgrepl.verify.rows.settle import Item
+from pgrepl.verify.rows.statements import Digest, KeyRange, Statements
 from pgrepl.verify.tables import Subject
 
 __all__ = [

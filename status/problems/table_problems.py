@@ -9,7 +9,7 @@ from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import exact_pattern
 from pgrepl.errors import DdlError, TargetError
 from pgrepl.status.facts import TargetFacts
-from pgrepl.status.problem import NAMED, Problem
+from pgrepl.status.problems.problem import NAMED, Problem
 from pgrepl.store.monitoring.overview import TableOverview
 from pgrepl.store.tables.unselected import UNSELECTED
 from pgrepl.terminal import command, counted
