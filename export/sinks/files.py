@@ -2,7 +2,8 @@
 
 A batch is written into a folder of its own beside the tables and flushed to disk. Once the target
 has noted which files it has, each is moved to its place; a run that is killed meanwhile leaves the
-rest of the moves to the next.
+rest of the moves to the next. The folder has the number of its last batch: a target that lost its
+position is not followed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pgrepl.errors import ConfigError
+from pgrepl.errors import ConfigError, SpoolError
 from pgrepl.export.record import Record, Schemas
 from pgrepl.export.sinks.file_formats import FileFormat, OpenFile
 from pgrepl.export.tables import TableName
@@ -27,6 +28,8 @@ __all__ = ["FileSink", "table_folder"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: The number of files that are open at a time; the others are opened again to add to them.
 _OPEN_FILES = 100
+#: Beside what is not in its place yet.
+_NOTE = "batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class FileSink:
         #: Which files the batch in hand has, and what each is called meanwhile.
         self._places: dict[_Place, str] = {}
         self._moves: Mapping[str, str] = {}
+        self._batch = 0
         try:
             self._aside.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
@@ -79,16 +83,28 @@ class FileSink:
                 f"{root} is not empty, and a new export would mix its files with others",
                 hint="Give --to an empty folder.",
             )
+        if is_new:
+            self._note.unlink(missing_ok=True)
 
     @property
     def is_empty(self) -> bool:
         """Whether the batch in hand has no record."""
         return not self._places
 
-    def recover(self, prepared: Mapping[str, Any] | None, batch: int) -> bool:  # noqa: ARG002
+    def recover(self, prepared: Mapping[str, Any] | None, batch: int) -> bool:
         """Finish the moves of an earlier run, and remove what it had not prepared."""
+        known = {batch} if prepared is None else {batch, batch + 1}
+        noted = self._read_note()
+        # A folder that has none is of a version that wrote none.
+        if noted is not None and noted not in known:
+            raise SpoolError(
+                f"{self._root} has {noted} batches, the target says that there are {batch}",
+                hint="Did one of them lose some, as by a failover or a restored backup? Start over"
+                " with --restart --snapshot, and another folder.",
+            )
         if prepared is not None:
             self._moves = prepared["sink"]["files"]
+            self._batch = batch + 1
             self.commit()
         self._remove_aside()
         return prepared is not None
@@ -110,11 +126,12 @@ class FileSink:
             number = f"_{place.number:06d}" if place.number else ""
             moves[aside] = f"{place.folder}/{batch:012d}{number}{self._format.suffix}"
         _flush(self._aside)
-        self._moves = moves
+        self._moves, self._batch = moves, batch
         return {"files": moves}
 
     def commit(self) -> None:
         """Move each file to its place."""
+        self._write_note()
         for aside, place in self._moves.items():
             found, final = self._aside / aside, self._root / place
             if not found.exists():
@@ -180,7 +197,23 @@ class FileSink:
 
     def _remove_aside(self) -> None:
         for path in self._aside.iterdir():
-            path.unlink()
+            if path != self._note:
+                path.unlink()
+
+    @property
+    def _note(self) -> Path:
+        return self._aside / _NOTE
+
+    def _read_note(self) -> int | None:
+        return int(self._note.read_text("utf-8")) if self._note.exists() else None
+
+    def _write_note(self) -> None:
+        """Note on disk which batch is moved, before its first file is."""
+        fresh = self._aside / f"{_NOTE}.new"
+        fresh.write_text(str(self._batch), "utf-8")
+        _flush(fresh)
+        fresh.rename(self._note)
+        _flush(self._aside)
 
 
 def _flush(path: Path) -> None:

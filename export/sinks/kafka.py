@@ -2,28 +2,32 @@
 
 A record of the progress topic is part of each transaction and names the batch. Whoever starts
 first fences what may still be alive of the run before (``init_transactions``), then reads there
-which batch was committed last.
+which batch was committed last, and to which topics: one that was deleted meanwhile is refused.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 
 from pgrepl.config.naming import shown_name
-from pgrepl.errors import AlreadyRunning, SpoolError, TargetError, TargetUnavailable
+from pgrepl.errors import AlreadyRunning, ConfigError, SpoolError, TargetError, TargetUnavailable
 from pgrepl.export.envelopes.table_rows import CannotExportError
 from pgrepl.export.record import Record, RecordWriter
-from pgrepl.export.sinks.json_records import to_json
 from pgrepl.export.sinks.kafka_address import KafkaAddress
-from pgrepl.export.sinks.kafka_progress import Progress, read_progress
+from pgrepl.export.sinks.kafka_progress import (
+    Progress,
+    ProgressRecord,
+    TopicNote,
+    read_progress,
+)
+from pgrepl.export.sinks.kafka_topics import ExportTopics
 from pgrepl.export.tables import TableName
 from pgrepl.failpoint import reach
 from pgrepl.store.spool.consumers import Consumer
@@ -32,8 +36,8 @@ __all__ = ["KafkaSink"]
 
 _CLIENT_LOG = logging.getLogger("pgrepl.librdkafka")
 _TIMEOUT_S = 60.0
-_POLL_S = 0.05
 #: The most that brokers allow unless told otherwise; a snapshot is one transaction.
+_TRANSACTION = "transaction.timeout.ms"
 _TRANSACTION_MS = 900_000
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 #: librdkafka's word for the partition of the key.
@@ -59,23 +63,31 @@ class KafkaSink:
         self._writer = writer
         name = _safe(f"pgrepl-{source}-{consumer.name}")
         self._progress_topic = f"{_safe(address.prefix)}.{name}"
-        self._topics: dict[TableName | None, str] = {}
-        self._made: set[str] = set()
+        self._names: dict[TableName | None, str] = {}
+        #: Topics of the batch in hand, and those whose ids are in the progress topic.
+        self._written: set[str] = set()
+        self._noted: set[str] = set()
         self._is_open = False
+        settings = {_TRANSACTION: _TRANSACTION_MS, **address.client_settings()}
         with self._told("cannot connect"):
-            self._admin = AdminClient(address.client_settings(), logger=_CLIENT_LOG)
+            self._topics = ExportTopics(
+                address, AdminClient(address.client_settings(), logger=_CLIENT_LOG)
+            )
             self._producer = Producer(
                 {
-                    **address.client_settings(),
+                    **settings,
                     "transactional.id": f"{_safe(address.prefix)}.{name}",
-                    "transaction.timeout.ms": _TRANSACTION_MS,
-                    "message.timeout.ms": _TRANSACTION_MS,
+                    "message.timeout.ms": settings[_TRANSACTION],
                     # As Java's clients do it, so that equal keys of all writers meet.
                     "partitioner": "murmur2_random",
                     "linger.ms": 20,
                 },
                 logger=_CLIENT_LOG,
             )
+
+    @property
+    def _id(self) -> str:
+        return str(self._consumer.id)
 
     @property
     def is_empty(self) -> bool:
@@ -85,22 +97,42 @@ class KafkaSink:
     def recover(self, prepared: Mapping[str, Any] | None, batch: int) -> bool:
         """Fence an earlier run, and tell whether what it had prepared was committed."""
         self._make_topic(self._progress_topic, 1, {"cleanup.policy": "compact"})
-        if self._consumer.options["envelope"] == "debezium":
-            # Its readers refuse to begin without it, and a snapshot has no transaction.
-            self._topic(None)
         with self._told("cannot begin"):
             self._producer.init_transactions(_TIMEOUT_S)
         with self._told("cannot read how far the export was"):
-            found = read_progress(self._address, self._progress_topic)
-        if found is not None and found.id != str(self._consumer.id):
+            written = read_progress(self._address, self._progress_topic)
+        found = written.last
+        if found is not None and found.id != self._id:
             self._replace(found)
             found = None
         committed = 0 if found is None else found.batch
+        self._check_position(prepared, committed, batch)
+        with self._told("cannot look at the topics"):
+            self._topics.expect(written.topics_of(self._id))
+        self._noted.update(written.topics_of(self._id))
+        if self._consumer.options["envelope"] == "debezium":
+            # Its readers refuse to begin without it, and a snapshot has no transaction.
+            self._topic(None)
+        return committed != batch
+
+    def _check_position(
+        self, prepared: Mapping[str, Any] | None, committed: int, batch: int
+    ) -> None:
+        """Refuse to go on where target and topics do not know of the same batches."""
         if prepared is not None and committed == batch + 1 == prepared["memory"]["batch"]:
-            return True
-        if committed != batch:
-            raise self._lost(committed, batch)
-        return False
+            return
+        if committed == batch:
+            return
+        reason = (
+            "Did the target lose it, as by a failover or a restored backup?"
+            if committed > batch
+            else "Was the topic deleted, or is it another cluster?"
+        )
+        raise SpoolError(
+            f"{self._address}: topic {self._progress_topic} says that {committed} batches were"
+            f" written, the target that there were {batch}",
+            hint=f"{reason} Start over with --restart --snapshot, and another prefix.",
+        )
 
     def _replace(self, found: Progress) -> None:
         """Note in the progress topic that another consumer writes from here on."""
@@ -133,21 +165,23 @@ class KafkaSink:
             place = _ANY if key is not None else 0
             value = self._writer.value(record, topic)
             self._produce(topic, key, value, list(headers.items()), place)
+        self._written.add(topic)
 
     def prepare(self, batch: int) -> Mapping[str, Any]:
         """Have the brokers store the batch, and what tells that it was committed."""
-        progress = Progress(str(self._consumer.id), batch)
         with self._told("cannot write"):
-            self._produce(
-                self._progress_topic,
-                b"progress",
-                to_json(progress.dump()).encode(),
-                [],
-                0,
-            )
-            if self._producer.flush(_TIMEOUT_S):
+            for topic in sorted(self._written - self._noted):
+                self._note(TopicNote(self._id, topic, self._topics.id_of(topic)).dump())
+            self._note(Progress(self._id, batch).dump())
+            left = self._producer.flush(_TIMEOUT_S)
+            # Those that have taken the batch; what is deleted later the next batch finds.
+            self._topics.check(self._written)
+            if left:
                 raise TargetUnavailable(f"{self._address}: the brokers did not take all records")
         return {}
+
+    def _note(self, record: ProgressRecord) -> None:
+        self._produce(self._progress_topic, record.key, record.value, [], 0)
 
     def commit(self) -> None:
         """Make the batch visible to those who read what is committed."""
@@ -155,6 +189,8 @@ class KafkaSink:
         with self._told("cannot commit"):
             self._producer.commit_transaction(_TIMEOUT_S)
         self._is_open = False
+        self._noted |= self._written
+        self._written.clear()
 
     def close(self) -> None:
         """Give up a transaction in hand."""
@@ -182,50 +218,22 @@ class KafkaSink:
                 return
 
     def _topic(self, name: TableName | None) -> str:
-        topic = self._topics.get(name)
+        topic = self._names.get(name)
         if topic is None:
             parts = ("transaction",) if name is None else name
             topic = _safe(".".join((self._address.prefix, *parts)))
-            if topic in self._topics.values() and name is not None:
+            if topic in self._names.values() and name is not None:
                 raise CannotExportError(
                     f"the topic of {shown_name(*name)}, {topic}, is another table's too",
                     hint="Rename one of them, or leave it out.",
                 )
             self._make_topic(topic, 1 if name is None else self._address.partitions, {})
-            self._topics[name] = topic
+            self._names[name] = topic
         return topic
 
     def _make_topic(self, topic: str, partitions: int, config: dict[str, str]) -> None:
-        if topic in self._made:
-            return
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=config)
         with self._told(f"cannot make topic {topic}"):
-            for future in self._admin.create_topics([new], request_timeout=_TIMEOUT_S).values():
-                try:
-                    future.result()
-                except KafkaException as exc:
-                    if exc.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                        raise
-            self._await_topic(topic)
-        self._made.add(topic)
-
-    def _await_topic(self, topic: str) -> None:
-        """Wait until the brokers know a topic that was just made."""
-        until = time.monotonic() + _TIMEOUT_S
-        while time.monotonic() < until:
-            found = self._admin.list_topics(topic, timeout=_TIMEOUT_S).topics.get(topic)
-            if found is not None and found.error is None and found.partitions:
-                return
-            time.sleep(_POLL_S)
-        raise TargetUnavailable(f"{self._address}: topic {topic} was made, and is not there")
-
-    def _lost(self, committed: int, batch: int) -> SpoolError:
-        return SpoolError(
-            f"{self._address}: topic {self._progress_topic} says that {committed} batches were"
-            f" written, the target that there were {batch}",
-            hint="Was the topic deleted, or is it another cluster? Start over with --restart"
-            " --snapshot, and another prefix.",
-        )
+            self._topics.make(topic, partitions, config)
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -239,7 +247,14 @@ class KafkaSink:
                 raise AlreadyRunning(
                     message,
                     hint="Another export as the same consumer runs, or the transaction took longer"
-                    " than the brokers allow (transaction.max.timeout.ms); nothing was lost.",
+                    f" than {_TRANSACTION} in the file of --kafka-settings allows; nothing was"
+                    " lost, and the next run goes on where this one was.",
+                ) from exc
+            if error is not None and error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+                raise ConfigError(
+                    message,
+                    hint=f"The brokers allow less (transaction.max.timeout.ms): set {_TRANSACTION}"
+                    " in the file of --kafka-settings, and export in smaller steps.",
                 ) from exc
             if error is not None and (error.retriable() or error.txn_requires_abort()):
                 raise TargetUnavailable(message, hint="Do the brokers answer?") from exc

@@ -1,34 +1,89 @@
-"""The progress topic: one partition with the batch that was committed last."""
+"""The progress topic: one partition with the batch that was committed last, and what it is of."""
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
+from pgrepl.export.sinks.json_records import to_json
 from pgrepl.export.sinks.kafka_address import KafkaAddress
 
-__all__ = ["Progress", "read_progress"]
+__all__ = ["Progress", "ProgressRecord", "TopicNote", "WrittenProgress", "read_progress"]
 
 _TIMEOUT_S = 60.0
+_BATCH = b"progress"
+_TOPIC = b"topic "
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRecord:
+    """A record of the topic; of each key the last one is kept."""
+
+    key: bytes
+    value: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a record of the topic says: which consumer, and how many batches it has committed."""
+    """Which consumer, and how many batches it has committed."""
 
     id: str
     batch: int
 
-    def dump(self) -> dict[str, object]:
-        """Return it as JSON has it."""
-        return asdict(self)
+    def dump(self) -> ProgressRecord:
+        """Return it as the topic has it."""
+        return ProgressRecord(_BATCH, to_json(asdict(self)).encode())
 
 
-def read_progress(address: KafkaAddress, topic: str) -> Progress | None:
-    """Return the last record that is committed; None: there is none.
+@dataclass(frozen=True, slots=True)
+class TopicNote:
+    """That a consumer writes to a topic, and which of those that had its name it is."""
+
+    id: str
+    topic: str
+    topic_id: str
+
+    def dump(self) -> ProgressRecord:
+        """Return it as the topic has it."""
+        return ProgressRecord(_TOPIC + self.topic.encode(), to_json(asdict(self)).encode())
+
+
+@dataclass(slots=True)
+class WrittenProgress:
+    """What the topic says."""
+
+    #: None: nobody has committed a batch.
+    last: Progress | None = None
+    #: The ids of topics, by the id of the consumer that wrote to them.
+    topics: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def topics_of(self, consumer: str) -> Mapping[str, str]:
+        """Return the topics that a consumer wrote to."""
+        return self.topics.get(consumer, {})
+
+    def take(self, message: Message) -> None:
+        """Take the next record."""
+        value = json.loads(message.value() or b"null")
+        if (message.key() or b"").startswith(_TOPIC):
+            note = TopicNote(**value)
+            self.topics.setdefault(note.id, {})[note.topic] = note.topic_id
+        else:
+            self.last = Progress(**value)
+
+
+def read_progress(address: KafkaAddress, topic: str) -> WrittenProgress:
+    """Return what is committed.
 
     Call it after ``init_transactions``: no transaction of an earlier run is open then.
     """
@@ -41,8 +96,8 @@ def read_progress(address: KafkaAddress, topic: str) -> Progress | None:
         consumer.close()
 
 
-def _read_to(consumer: Consumer, end: int) -> Progress | None:
-    last: Progress | None = None
+def _read_to(consumer: Consumer, end: int) -> WrittenProgress:
+    found = WrittenProgress()
     until = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < until:
         message = consumer.poll(1.0)
@@ -50,11 +105,11 @@ def _read_to(consumer: Consumer, end: int) -> Progress | None:
             continue
         error = message.error()
         if error is None:
-            last = Progress(**json.loads(message.value() or b"null"))
+            found.take(message)
         elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's own code
             raise KafkaException(error)
         elif (message.offset() or 0) >= end:
-            return last
+            return found
         # Else a transaction is still being ended: what follows it shows then.
     raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
 
