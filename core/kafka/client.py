@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +71,8 @@ class Cluster:
             **config.stream.client_settings(),
             "bootstrap.servers": config.stream.bootstrap,
         }
+        #: For what is asked again and again.
+        self._admin: AdminClient | None = None
 
     def make_consumer(self) -> Consumer:
         """Return a consumer that reads whole transactions from where it is told, and no other."""
@@ -119,6 +121,24 @@ class Cluster:
             )
             for name in names
         }
+
+    def read_incarnations(self, names: Collection[str]) -> Mapping[str, str]:
+        """Return which topics of these names there are now; those that do not exist are missing."""
+        if not names:
+            return {}
+        found = {}
+        with told(self.name, "cannot look at the topics"):
+            if self._admin is None:
+                self._admin = AdminClient(self._settings, logger=_CLIENT_LOG)
+            asked = TopicCollection(list(names))
+            futures = self._admin.describe_topics(asked, request_timeout=_TIMEOUT_S)
+            for name, future in futures.items():
+                try:
+                    found[name] = str(future.result().topic_id)
+                except KafkaException as exc:
+                    if exc.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+        return found
 
     def _list_topics(self, admin: AdminClient) -> Sequence[str]:
         """Ask for the names of all topics; who is refused does not wait for an answer."""

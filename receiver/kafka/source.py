@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 
 from pgrepl.config.model import SourceConfig
@@ -13,6 +14,7 @@ from pgrepl.receiver.kafka.history import KafkaHistory
 from pgrepl.receiver.kafka.start_check import (
     check_incarnations,
     check_known,
+    check_still_there,
     check_topics,
     new_partitions,
 )
@@ -27,6 +29,8 @@ from pgrepl.receiver.streams.retry import Past
 from pgrepl.store.streams import Partition
 
 __all__ = ["KafkaSource"]
+
+logger = logging.getLogger(__name__)
 
 
 class KafkaSource:
@@ -61,6 +65,11 @@ class KafkaSource:
             envelope = stack.enter_context(closing(make_envelope(self._config, spool)))
             spool.set_format(envelope.format, "UTF8")
             counts: dict[str, int] = {}
+            incarnations: dict[str, str] = {}
+
+            def check(names: Collection[str]) -> None:
+                now = cluster.read_incarnations(names)
+                check_still_there(cluster.name, {name: incarnations[name] for name in names}, now)
 
             def find(known: Sequence[Partition]) -> Sequence[Partition]:
                 topics = self._read_topics(cluster)
@@ -68,8 +77,10 @@ class KafkaSource:
                 marks = cluster.read_watermarks(consumer, places_of(topics))
                 check_known(self._config, known, topics, marks)
                 fresh = list(new_partitions(self._config, known, topics, marks))
+                self._tell_grown(known, fresh)
                 spool.add_partitions(fresh)
                 counts.update((topic.name, topic.partition_count) for topic in topics.values())
+                incarnations.update((topic.name, topic.incarnation) for topic in topics.values())
                 for own in fresh:
                     envelope.restore((own.topic, own.partition), own.state, counts[own.topic])
                 return fresh
@@ -85,6 +96,7 @@ class KafkaSource:
                 self._surroundings,
                 ends=None if stop is None else self._ends,
                 find_new=lambda: find(spool.read_partitions()),
+                check=check,
             )
             stream.assign()
             yield stream
@@ -107,6 +119,19 @@ class KafkaSource:
             yield Past(envelope, intake, KafkaHistory(cluster, consumer, known))
         finally:
             consumer.close()
+
+    def _tell_grown(self, known: Sequence[Partition], fresh: Sequence[Partition]) -> None:
+        """Say of which topics the keys are in other partitions than before."""
+        if self._config.stream.transaction_topic:
+            return
+        for topic in sorted({own.topic for own in known} & {own.topic for own in fresh}):
+            logger.warning(
+                'source "%s": topic "%s" has more partitions than before: records of one key that'
+                " are in two of them have no order, and an older value may win",
+                self._config.name,
+                topic,
+                extra={"hint": "See docs/kafka.md, and compare the rows with their source."},
+            )
 
     def _make_intake(
         self, spool: SpoolSession, envelope: EnvelopeReader, partitions: Sequence[Partition]

@@ -12,7 +12,14 @@ from pgrepl.receiver.streams.record import Place
 from pgrepl.store.streams import Partition
 from pgrepl.terminal import command
 
-__all__ = ["check_incarnations", "check_known", "check_topics", "deleted", "new_partitions"]
+__all__ = [
+    "check_incarnations",
+    "check_known",
+    "check_still_there",
+    "check_topics",
+    "deleted",
+    "new_partitions",
+]
 
 
 def check_topics(config: SourceConfig, topics: Mapping[str, Topic]) -> None:
@@ -70,11 +77,25 @@ def check_incarnations(
                 hint=f"To begin with what is there now: {command('drop', config.name)}",
             )
         if topic.incarnation != known.incarnation:
-            raise SourceError(
-                f'source "{config.name}": topic "{known.topic}" was deleted and created again:'
-                " its offsets mean other records now",
-                hint=f"To begin with what is there now: {command('drop', config.name)}",
-            )
+            raise _created_again(config.name, known.topic)
+
+
+def check_still_there(source: str, read: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Refuse records of topics that are others than when they were opened.
+
+    An id is never used twice: a topic that has the one it had was there all the time.
+    """
+    for topic, incarnation in read.items():
+        if now.get(topic) != incarnation:
+            raise _created_again(source, topic)
+
+
+def _created_again(source: str, topic: str) -> SourceError:
+    return SourceError(
+        f'source "{source}": topic "{topic}" was deleted and created again: its offsets mean other'
+        " records now",
+        hint=f"To begin with what is there now: {command('drop', source)}",
+    )
 
 
 def deleted(source: str, place: Place, offset: int) -> SourceError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -49,8 +49,12 @@ class KafkaStream:
         *,
         ends: Mapping[Place, int] | None,
         find_new: Callable[[], Sequence[Partition]],
+        check: Callable[[Collection[str]], None],
     ) -> None:
-        """Read from where the intake is; ``find_new`` looks for partitions added since."""
+        """Read from where the intake is; ``find_new`` looks for partitions added since.
+
+        ``check`` refuses topics that were deleted while they were read.
+        """
         self._consumer = consumer
         self._intake = intake
         self._source = source
@@ -59,6 +63,7 @@ class KafkaStream:
         self._wakeup = surroundings.wakeup
         self._ends = ends
         self._find_new = find_new
+        self._check = check
         #: Partitions that were read to their end at least once.
         self._ended: set[Place] = set()
         #: Partitions whose table a person has to make, and the error that says so.
@@ -91,7 +96,7 @@ class KafkaStream:
             self._balance()
             now = time.monotonic()
             if self._is_due(now):
-                writer.put(self._intake.batch())
+                self._put(writer)
                 self._first_at, moved_at = None, now
             if self._is_over():
                 break
@@ -99,17 +104,23 @@ class KafkaStream:
                 self._try_held()
                 retried_at = now
             if now - moved_at > self._settings.idle_position_s and self._intake.has_moved:
-                writer.put(self._intake.batch())
+                self._put(writer)
                 moved_at = now
             if self._ends is None and now - looked_at > _LOOK_S and writer.is_idle:
                 looked_at = now
                 self._add(self._find_new())
         self._intake.settle()
         if self._intake.has_moved or self._intake.has_changes:
-            writer.put(self._intake.batch())
+            self._put(writer)
         handing.finish()
         if self._held and not self._wakeup.is_stopping:
             raise next(iter(self._held.values()))
+
+    def _put(self, writer: SpoolWriter) -> None:
+        """Have a batch written, all of whose records are of the topics that were opened."""
+        batch = self._intake.batch()
+        self._check({move.topic for move in batch.offsets})
+        writer.put(batch)
 
     def _add(self, partitions: Sequence[Partition]) -> None:
         for own in partitions:
@@ -160,8 +171,12 @@ class KafkaStream:
         place = place_of(message)
         if place in self._held:
             return
+        record = record_of(message)
+        if record.offset < self._intake.next_offset(place):
+            # Read before librdkafka was told to go back: a record is never taken twice.
+            return
         try:
-            self._intake.take(record_of(message))
+            self._intake.take(record)
         except TableMissingError as missing:
             self._hold(place, missing)
 
