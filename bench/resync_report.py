@@ -16,7 +16,7 @@ Written by `bench/bench_resync.py` from [resync.json](resync.json); do not edit 
 Two PostgreSQL servers on one machine, {jobs} jobs; rows of a kilobyte with a bigint key. Measured:
 {measured}. Seconds are of the command from start to end, the start of the program among them.
 *Equal*: no row of the copy differs; *1 %*: every hundredth does; *all*: every row does; *new*: the
-table was never copied. Receive and replay run beside the chunked ones.
+table was never copied. Receive and replay run beside the chunked ones and beside the new ones.
 """
 
 _RATES = """## By write rate
