@@ -22,7 +22,7 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SourceError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
-from pgrepl.postgres.slot import FAILOVER_VERSION
+from pgrepl.postgres.slot import FAILOVER_VERSION, find_slot
 from pgrepl.postgres.sqlstate import translated
 
 __all__ = ["Keeper", "SnapshotStart", "keep_new_slot", "keep_new_snapshot", "slot_exists"]
@@ -215,21 +215,15 @@ def slot_exists(connection: Connection, endpoint: Endpoint, slot: str, plugin: s
         when it is not owned by pgrepl, or lost.
 
     """
-    with translated(endpoint, "cannot look for the slot"):
-        row = connection.execute(
-            "select plugin, database = current_database(), wal_status from pg_replication_slots"
-            " where slot_name = %s",
-            (slot,),
-        ).fetchone()
-    if row is None:
+    found = find_slot(connection, endpoint, slot)
+    if found is None:
         return False
-    own_plugin, is_here, wal_status = row
-    if own_plugin != plugin or not is_here:
+    if found.plugin != plugin or not found.is_here:
         raise SourceError(
             f'{endpoint}: slot "{slot}" is not owned by pgrepl',
             hint="Set another slot name for this source in pgrepl.toml.",
         )
-    if wal_status == "lost":
+    if found.is_lost:
         raise SourceError(
             f'{endpoint}: slot "{slot}" is lost: the server removed WAL that it still needed',
             hint="Raise max_slot_wal_keep_size there, and start over with --restart.",

@@ -32,8 +32,8 @@ from pgrepl.postgres.advisory_locks import find_holder, receive_lock
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
+from pgrepl.resync.late_keys import LOCK_TIMEOUT, late_key
 from pgrepl.resync.sides import Sides
-from pgrepl.resync.whole.late_keys import LOCK_TIMEOUT, late_key, make_late_keys
 from pgrepl.store.skipped_code import record_skipped
 from pgrepl.store.sources import (
     add_target_schema,
@@ -112,13 +112,13 @@ class Join:
         tables: Sequence[SourceTable],
         remade: Sequence[SourceTable] = (),
         *,
-        filled_at: SnapshotStart | None = None,
+        filled_at: Mapping[tuple[str, str], SnapshotStart] | None = None,
         has_keys: bool = False,
     ) -> None:
         """Plan how they are made, as the snapshot sees them; nothing is made yet.
 
         Of tables that are there and get another structure, what they need is made as well.
-        ``filled_at``: where an earlier run began to fill them, which made them.
+        ``filled_at``: where earlier runs began to fill them, by their roots; those made them.
         ``has_keys``: they have their keys from the first, and not only with their names.
         """
         self._sides = sides
@@ -276,24 +276,28 @@ class Join:
         owner = ensure_owner(target, sides.endpoint, sides.source.owner_role)
         if owner is not None:
             hand_over(target, self._preparation.schemas.values(), owner)
-        start = self._filled_at or self._keeper.start
         for table in self.made:
             if table.is_partitioned:
+                root = table.root_schema, table.root_name
+                start = (self._filled_at or {}).get(root, self._keeper.start)
                 # It has no rows of its own, but TRUNCATE of it is in the stream.
                 add_joining_table(target, sides.source_id, table.key, table.definition, table.oid)
                 begin_copies(
                     *(target, sides.source_id, [table.key]), lsn=start.lsn, snapshot=start.snapshot
                 )
                 set_ready(target, sides.source_id, table.key)
-        # Whoever is killed before they are made leaves word of them.
-        add_left_out(target, sides.source_id, [item for item, _ in self._late_keys()])
+        add_left_out(
+            target,
+            sides.source_id,
+            [
+                late_key(step.schema, step.table, "for a table that joined", step.sql)
+                for step in self._plan.steps
+                if step.phase in _LATE_PHASES
+            ],
+        )
 
-    def tie(self) -> None:
-        """Set sequences and make foreign keys, when what waited is applied.
-
-        A foreign key that cannot be made stays named, with the statement for it. Killed here, so
-        do those that are not made yet; replay brings sequences up by itself.
-        """
+    def set_sequences(self) -> None:
+        """Set sequences, when what waited is applied. Killed here, replay brings them up."""
         sides = self._sides
         copy_sequences(
             sides.source_session,
@@ -302,14 +306,6 @@ class Join:
             sides.endpoint,
             self._preparation.schemas,
         )
-        make_late_keys(sides, self._late_keys())
-
-    def _late_keys(self) -> list[tuple[LeftOutRow, str]]:
-        """Return the steps of foreign keys in order, each with how it is named until it is done."""
-        steps = [s for phase in _LATE_PHASES for s in self._plan.steps if s.phase == phase]
-        return [
-            late_key(step.schema, step.table, "for a table that joined", step.sql) for step in steps
-        ]
 
 
 def _owns_sequence(sql: str) -> bool:

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 
 from pgrepl.catalog.unreadable import Unreadable
 from pgrepl.config.naming import TableSelection
+from pgrepl.errors import Interrupted
 from pgrepl.resync.choice import WayAsked
 from pgrepl.store.tables.copy_work import TableProgress
 
-__all__ = ["ResyncOptions", "ResyncReport"]
+__all__ = ["CancelledError", "ResyncOptions", "ResyncReport"]
+
+
+class CancelledError(Interrupted):
+    """A person asked for the resync to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+
+import psycopg
 
 from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.same_source import check_same
@@ -27,10 +29,12 @@ from pgrepl.postgres.server import identify
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.choice import TableFacts, choose_way
 from pgrepl.resync.chunked import ChunkedResync, ObstacleError, find_obstacle, run_chunked
-from pgrepl.resync.report import ResyncOptions, ResyncReport
+from pgrepl.resync.late_keys import make_late_keys
+from pgrepl.resync.report import CancelledError, ResyncOptions, ResyncReport
 from pgrepl.resync.sides import Sides, Whole
+from pgrepl.resync.slot import check_slot
 from pgrepl.resync.tables import Choosing
-from pgrepl.resync.whole.run import CancelledError, WholeResync
+from pgrepl.resync.whole.run import WholeResync
 from pgrepl.resync.whole.shadow import drop_orphans
 from pgrepl.store.migrations import migrate
 from pgrepl.store.parked import find_kind
@@ -93,6 +97,7 @@ def resync_tables(
                 target=target,
                 source_session=source_session,
             )
+            check_slot(sides)
             choosing = Choosing(sides)
             tables = choosing.choose()
             gone = choosing.forget_gone()
@@ -117,6 +122,8 @@ def resync_tables(
             watcher.begin("changes that waited")
             go_on(copied)
             run.finish()
+        if tables:
+            make_late_keys(sides)
     return ResyncReport(
         source=source.name,
         tables=[*copied, *live],
@@ -256,8 +263,8 @@ class _Run:
 
     def _note(self, rows: Iterable[ResyncRow], error: PgreplError) -> None:
         """Keep what went wrong for status, if the target can be told."""
-        for row in rows:
-            if not self._target.closed:
+        with suppress(psycopg.Error):
+            for row in rows:
                 fail_resync(self._target, row.resync_id, error.message)
 
 

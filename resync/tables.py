@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from pgrepl.catalog.names import relation_exists
 from pgrepl.catalog.tables import Column, SourceTable, is_copy_of, read_columns, read_tables
 from pgrepl.catalog.unreadable import Unreadable, read_unreadable_tables
+from pgrepl.config.naming import shown_name
 from pgrepl.config.rules import Rules
 from pgrepl.ddl_capture.missed import is_behind
 from pgrepl.errors import TargetError
@@ -65,6 +66,7 @@ class Choosing:
                 )
                 and (needing is None or table.key in needing)
             }
+            self._check_names([t for t in possible if t.key in asked])
             remade = self._find_remade([t for t in possible if t.key in asked])
             roots = {_root(t) for t in possible if t.key in asked & self._first}
             self._remade = {
@@ -85,6 +87,24 @@ class Choosing:
             }
         self.unreadable = [closed[table.key] for table in tables if table.key in closed]
         return [table for table in tables if table.key not in closed]
+
+    def _check_names(self, tables: Sequence[SourceTable]) -> None:
+        """Refuse tables that are about to get their names here.
+
+        Raises
+        ------
+        TargetError
+            naming one whose copy has another name until DDL that waits is applied.
+
+        """
+        copies = {oid: key for key, oid in self._oids.items()}
+        renamed = [table for table in tables if copies.get(table.oid, table.key) != table.key]
+        if renamed and self._is_ddl_awaited():
+            raise TargetError(
+                f"{self._endpoint}: the copy of {renamed[0]} is still called"
+                f" {shown_name(*copies[renamed[0].oid])} here",
+                hint="Let replay apply the DDL that renames it, and run the same command again.",
+            )
 
     def _find_remade(self, tables: Sequence[SourceTable]) -> set[tuple[str, str]]:
         """Return the roots of tables whose copies have other columns.

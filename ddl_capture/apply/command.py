@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -39,7 +39,7 @@ from pgrepl.ddl_capture.apply.target_session import Environment
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
-from pgrepl.ddl_capture.definition import TableDefinition
+from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.missing_objects import is_needless
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError, refine, skip_reason
 from pgrepl.ddl_capture.policy.screening import Screening
@@ -215,12 +215,20 @@ class Application:
         except (UnknownStatementError, SqlSyntaxError):
             return None
 
+    def selected(self) -> Sequence[TableDefinition]:
+        """Return its tables that are replicated, or will be."""
+        return [table for table in self.tables if self._scope.is_selected(table)]
+
+    def leave_alone(self, keys: Collection[TableName]) -> None:
+        """Do without some of its tables, of which somebody else takes care."""
+        self.tables = [table for table in self.tables if table.key not in keys]
+        self.__post_init__()
+
     def concern(self) -> Concern:
         """Return which tables it is about, for those who have to wait with it."""
         tree = self._find_tree()
-        tables = [table for table in self.tables if self._scope.is_selected(table)]
         known = self.target.known_tables()
-        return find_concern(self.event, tree, tables, self.dropped, known)
+        return find_concern(self.event, tree, self.selected(), self.dropped, known)
 
     def is_due(self) -> bool:
         """Whether a table of the command waits to be copied again: its rows prove nothing."""

@@ -208,8 +208,8 @@ class Workspace:
             if name not in self.captured.worked_off
         }
 
-    def joining(self) -> frozenset[TableName]:
-        """Return the source's tables that are copied in chunks for the first time."""
+    def joining(self) -> Mapping[TableName, int]:
+        """Return the source's tables that are copied in chunks for the first time, by name."""
         return read_joining(self.connection, self.source_id)
 
     def known_tables(self) -> set[TableName]:

@@ -64,6 +64,8 @@ __all__ = [
     "RestartedError",
 ]
 
+#: What a session meets whose table got other names, or columns, in this moment.
+_RENAMED = (errors.UndefinedColumn, errors.UndefinedTable, errors.InvalidSchemaName)
 #: How long replay of the table may wait for a lock on the source.
 _LOCK_TIMEOUT_MS = 500
 #: How often, and how far apart, a snapshot is taken again that does not see what was applied.
@@ -183,7 +185,7 @@ class ChunkMaker:
         with translated(self.endpoint, f"cannot copy {self.table}"):
             try:
                 yield
-            except (errors.UndefinedColumn, errors.UndefinedTable) as exc:
+            except _RENAMED as exc:
                 raise DdlAwaitedError(f"DDL on {self.table}") from exc
 
     def _version(self) -> str | None:
@@ -284,7 +286,7 @@ class ChunkMaker:
         except errors.LockNotAvailable:
             self.source_session.execute("rollback")
             raise NotNowError(f"a lock on {self.table} on the source") from None
-        except errors.UndefinedTable:
+        except (errors.UndefinedTable, errors.InvalidSchemaName):
             self.source_session.execute("rollback")
             raise DdlAwaitedError(f"DDL that drops or renames {self.table}") from None
         except BaseException:

@@ -19,6 +19,8 @@ from pgrepl.resync.chunked.chunk import ObstacleError
 from pgrepl.resync.chunked.keys import find_key
 from pgrepl.resync.chunked.obstacle import find_obstacle
 from pgrepl.resync.join import Join, check_received, hidden_name, publish
+from pgrepl.resync.late_keys import make_late_keys
+from pgrepl.resync.missing_keys import note_missing_keys
 from pgrepl.resync.sides import Sides
 from pgrepl.resync.whole.restructure import Remake
 from pgrepl.store.progress.shard_progress import take_positions
@@ -49,7 +51,7 @@ class FirstCopy:
                 return False
         keeper = keep_new_snapshot(sides.source.endpoint)
         with closing(keeper.connection):
-            self._join = Join(sides, keeper, [self._table], filled_at=keeper.start, has_keys=True)
+            self._join = Join(sides, keeper, [self._table], filled_at={}, has_keys=True)
         return True
 
     def begin(self) -> None:
@@ -128,5 +130,8 @@ class FirstCopy:
             keys: Sequence[tuple[str, str]] = [self._table.key]
             analyze(sides.target, sides.endpoint, keys, schemas, 1)
         if self._join is not None:
-            with translated(sides.endpoint, "cannot make the foreign keys"):
-                self._join.tie()
+            with translated(sides.endpoint, "cannot set the sequences"):
+                self._join.set_sequences()
+        make_late_keys(sides)
+        note_missing_keys(sides, self._table)
+        make_late_keys(sides)

@@ -28,9 +28,10 @@ from pgrepl.resync.chunked.keys import find_key
 from pgrepl.resync.chunked.obstacle import as_on_target, find_obstacle
 from pgrepl.resync.chunked.pacing import FIRST_LIMIT, next_limit
 from pgrepl.resync.open_transactions import await_commits
+from pgrepl.resync.report import CancelledError
 from pgrepl.resync.sides import Sides
+from pgrepl.resync.slot import check_slot
 from pgrepl.resync.unsent_writers import await_unsent
-from pgrepl.resync.whole.run import CancelledError
 from pgrepl.store.progress.shard_progress import take_positions
 from pgrepl.store.resync.resync_chunks import begin_live, restart_chunks, set_chunk_key
 from pgrepl.store.resync.running_resyncs import (
@@ -152,10 +153,13 @@ class _Run:
             read = read_tables(self._sides.source_session, self._sides.source.rules)
             tables = {t.oid: t for t in read}
         found = tables.get(self._work.table.oid)
-        if found is None or found.key != self._key:
+        if found is None:
             with self._on_target("cannot end"):
                 remove_resync(self._target, self._resync_id)
             raise EndedError(self._key)
+        if found.key != self._key:
+            self._wait_for(f"DDL that renames {self._work.table}")
+            return None
         logger.info("first copy in chunks starts over after DDL", extra=self._about)
         self._work = replace(self._work, table=found)
         return self._enter(resync)
@@ -241,6 +245,7 @@ class _Run:
 
     def _end(self) -> bool:
         """End it, unless changes came meanwhile that other rules masked."""
+        check_slot(self._sides)
         source = self._sides.source
         show = None if self._first is None else self._first.show
         with self._target.transaction():
@@ -258,6 +263,7 @@ class _Run:
             self._pause(min(left, 1.0))
 
     def _wait_for(self, what: str) -> None:
+        check_slot(self._sides)
         now = time.monotonic()
         if self._waits is None or self._waits[0] != what:
             self._waits = what, now

@@ -30,16 +30,16 @@ from pgrepl.ddl_capture.policy.skipped import forget_others
 from pgrepl.errors import TargetError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import reason
+from pgrepl.resync.late_keys import late_key
 from pgrepl.resync.sides import Sides
 from pgrepl.resync.whole.dependent_views import drop_views, make_views
-from pgrepl.resync.whole.late_keys import late_key
 from pgrepl.resync.whole.merge import fill
 from pgrepl.resync.whole.shadow import drop_shadow, shadow_place
 from pgrepl.store.skipped_code import SkippedCode, read_skipped_of, record_skipped
 from pgrepl.store.tables.copy_work import LeftOutRow, add_left_out
 from pgrepl.syntax.parse import parse_one, quoted_names, to_sql
 
-__all__ = ["Remade", "Remake"]
+__all__ = ["Remake"]
 
 _AT = pg_query_pb2.AlterTableType
 _RESTRICT = pg_query_pb2.DropBehavior.DROP_RESTRICT
@@ -58,16 +58,6 @@ class _Pair:
     #: The source's names.
     expected: TableDefinition
     found: TableDefinition
-
-
-@dataclass(frozen=True, slots=True)
-class Remade:
-    """What came of it."""
-
-    #: What a person should know.
-    told: Sequence[str]
-    #: Foreign keys of other tables that are made again when the tables are caught up.
-    late_keys: Sequence[tuple[LeftOutRow, str]]
 
 
 class Remake:
@@ -111,10 +101,10 @@ class Remake:
         """Return where the copy of a table is."""
         return self._names.target_schema(key[0]), key[1]
 
-    def swap(self, tables: Mapping[int, SourceTable], late: Sequence[str]) -> Remade:
+    def swap(self, tables: Mapping[int, SourceTable], late: Sequence[str]) -> Sequence[str]:
         """Give tables of one root, by their resyncs, structure and rows, inside a transaction.
 
-        ``late`` are statements about their new columns.
+        ``late`` are statements about their new columns. Returned is what a person should know.
 
         Raises
         ------
@@ -128,9 +118,11 @@ class Remake:
         # What is done to a partitioned table is done to its partitions.
         keys.sort(key=lambda key: self._source[key].bound is not None)
         columns = self._changed_columns(keys)
+        told = self._tell_types(keys)
         oids = [pair.found.oid for pair in self._pairs(keys).values() if pair.found.oid]
         views = drop_views(self._target, self._sides.endpoint, oids, columns) if columns else ()
-        late_keys = self._drop_foreign_keys(oids, columns) if columns else ()
+        if columns:
+            self._drop_foreign_keys(oids, columns)
         for table in tables.values():
             self._target.execute(
                 SQL("delete from only {}").format(Identifier(*self.place(table.key)))
@@ -138,14 +130,14 @@ class Remake:
         if columns:
             self._drop_expressions(keys)
         self._reach(keys)
-        told = self._free_extra_columns(keys)
+        told += self._free_extra_columns(keys)
         for sql in late:
             self._target.execute(sql.encode())
         for resync_id, table in tables.items():
             place = Identifier(*self.place(table.key))
             fill(self._target, place, shadow_place(resync_id), table.columns)
         make_views(self._target, self._sides.endpoint, views)
-        return Remade(told, late_keys)
+        return told
 
     def _expected(self, key: TableName) -> TableDefinition:
         """Return the source's table without the code that is not made on the target."""
@@ -178,15 +170,28 @@ class Remake:
         }
         return changed and changed | {c.name for pair in pairs for c in _computed(pair.found)}
 
+    def _tell_types(self, keys: Sequence[TableName]) -> list[str]:
+        """Name the columns that get the source's type: somebody here may have chosen another."""
+        told = []
+        for key, pair in self._pairs(keys).items():
+            for column in pair.expected.columns if pair.found.bound is None else ():
+                there = pair.found.find_column(column.name)
+                was = "" if there is None else canonical_type(there, None)
+                becomes = canonical_type(column, self._names)
+                if was not in ("", becomes):
+                    told.append(
+                        f"column {quoted_names(column.name)} of {quoted_names(*self.place(key))}"
+                        f" was of type {was} and is of type {becomes} now, as on the source"
+                    )
+        return told
+
     def _is_changed(self, column: Column, there: Column) -> bool:
         names = self._names
         return canonical_type(column, names) != canonical_type(there, None) or canonical_expression(
             column.generated, names
         ) != canonical_expression(there.generated, None)
 
-    def _drop_foreign_keys(
-        self, oids: Sequence[int], columns: set[str]
-    ) -> Sequence[tuple[LeftOutRow, str]]:
+    def _drop_foreign_keys(self, oids: Sequence[int], columns: set[str]) -> None:
         """Drop foreign keys of other tables to columns that change, until they can be checked."""
         rows = self._target.execute(
             "select n.nspname::text, c.relname::text, k.conname::text, pg_get_constraintdef(k.oid)"
@@ -198,15 +203,14 @@ class Remake:
             " and a.attname = any (%(columns)s::text[])) order by 1, 2, 3",
             {"oids": list(oids), "columns": list(columns)},
         ).fetchall()
-        late: list[tuple[LeftOutRow, str]] = []
+        late: list[LeftOutRow] = []
         for schema, table, name, definition in rows:
             place, key = Identifier(schema, table), Identifier(name)
             self._target.execute(SQL("alter table {} drop constraint {}").format(place, key))
             again = SQL("alter table {} add constraint {} {}").format(place, key, SQL(definition))
             sql = again.as_string(self._target)
             late.append(late_key(schema, table, "again for a column that changed", sql))
-        add_left_out(self._target, self._sides.source_id, [item for item, _ in late])
-        return late
+        add_left_out(self._target, self._sides.source_id, late)
 
     def _drop_expressions(self, keys: Sequence[TableName]) -> None:
         """Make generated columns plain ones: no column changes that another is computed from."""

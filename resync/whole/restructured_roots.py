@@ -12,11 +12,9 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.locking import lock_patiently
 from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.tables import Choosing
-from pgrepl.resync.whole.late_keys import make_late_keys
-from pgrepl.resync.whole.restructure import Remade, Remake
-from pgrepl.store.tables.copy_work import LeftOutRow
+from pgrepl.resync.whole.restructure import Remake
 
-__all__ = ["Remakes"]
+__all__ = ["Remakes", "families"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +28,6 @@ class Remakes:
         self._choosing = choosing
         self._remakes: dict[tuple[str, str], Remake] = {}
         self._structures: dict[tuple[str, str], str] = {}
-        self._late_keys: list[tuple[LeftOutRow, str]] = []
 
     def find(self, table: SourceTable) -> Remake | None:
         """Return what gives a table its structure; None: it has it."""
@@ -55,7 +52,7 @@ class Remakes:
         """
         remade = [whole for whole in wholes if self._choosing.is_remade(whole.table)]
         useful = [w for w in copied if w not in remade and w.resync.structure is None]
-        for family in _families(remade):
+        for family in families(remade):
             tables = [whole.table for whole in family]
             remake = Remake(self._sides, self._sides.source_session, tables)
             if all(
@@ -73,7 +70,7 @@ class Remakes:
 
         ``late`` are statements about new columns of any of them.
         """
-        for family in _families(w for w in wholes if w.table.key in self._remakes):
+        for family in families(w for w in wholes if w.table.key in self._remakes):
             self._swap(family, note, late)
 
     def _swap(
@@ -82,10 +79,10 @@ class Remakes:
         sides, first = self._sides, family[0].table
         remake = self._remakes[first.key]
         tables = {w.resync.resync_id: remake.as_on_target(w.table) for w in family}
-        done: list[Remade] = []
+        told: list[str] = []
 
         def swap() -> None:
-            done[:] = [remake.swap(tables, late)]
+            told[:] = remake.swap(tables, late)
             for whole in family:
                 note(whole)
             reach("resync.before_swap_commit")
@@ -95,17 +92,12 @@ class Remakes:
             lock_patiently(
                 sides.target, sides.endpoint, root, swap, sides.options, with_readers=True
             )
-        for line in done[0].told:
+        for line in told:
             logger.warning("%s", line)
-        self._late_keys += done[0].late_keys
         reach("resync.swapped")
 
-    def tie(self) -> None:
-        """Make the foreign keys of others again, when the tables are caught up."""
-        make_late_keys(self._sides, self._late_keys)
 
-
-def _families(wholes: Iterable[Whole]) -> Sequence[Sequence[Whole]]:
+def families(wholes: Iterable[Whole]) -> Sequence[Sequence[Whole]]:
     """Return tables by the root whose partitions they are."""
     roots: dict[tuple[str, str], list[Whole]] = {}
     for whole in wholes:

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from uuid import uuid4
 
 from pgrepl.basebackup.post_data import analyze
 from pgrepl.basebackup.report import Watcher
-from pgrepl.basebackup.rows.parts import plan_parts
-from pgrepl.basebackup.rows.task import CopyTask
-from pgrepl.basebackup.rows.workers import CopyWorkers, copy_parts, start_copy_workers
+from pgrepl.basebackup.rows.workers import CopyWorkers, start_copy_workers
 from pgrepl.basebackup.snapshot import Keeper, SnapshotStart, keep_new_snapshot
 from pgrepl.catalog.tables import SourceTable, read_plain_columns
-from pgrepl.errors import Interrupted, PgreplError, TargetUnavailable
+from pgrepl.errors import PgreplError, TargetError, TargetUnavailable
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.sqlstate import translated
@@ -30,42 +27,33 @@ from pgrepl.resync.join import Join, check_received, hidden_name, publish
 from pgrepl.resync.locking import lock_patiently
 from pgrepl.resync.open_transactions import await_commits
 from pgrepl.resync.sides import Sides, Whole
+from pgrepl.resync.slot import check_slot
 from pgrepl.resync.tables import Choosing
 from pgrepl.resync.unsent_writers import await_unsent
 from pgrepl.resync.whole.merge import merge_shadow
-from pgrepl.resync.whole.restructured_roots import Remakes
+from pgrepl.resync.whole.restructured_roots import Remakes, families
+from pgrepl.resync.whole.rows import RowCopy
 from pgrepl.resync.whole.shadow import count_rows, drop_shadow, make_shadow, shadow_place
 from pgrepl.store.parked import find_followers, park_for_resync
 from pgrepl.store.resync.resync_chunks import remove_chunks
 from pgrepl.store.resync.running_resyncs import (
-    is_cancelled,
-    set_copied,
     set_resync_state,
-    set_snapshot,
     set_structure,
     start_resync,
 )
 from pgrepl.store.rules import check_current
 from pgrepl.store.sources import read_target_schemas
 from pgrepl.store.tables.copy_work import (
-    add_parts,
-    read_parts_done,
-    read_progress,
     remove_parts,
 )
 from pgrepl.store.tables.source_tables import add_joining_table, begin_resync, finish_resync
 from pgrepl.store.tables.unsent import Unsent, record_unsent
 
-__all__ = ["CancelledError", "WholeResync"]
+__all__ = ["WholeResync"]
 
 logger = logging.getLogger(__name__)
 
-_POLL_S = 1.0
 _WAIT_POLL_S = 0.1
-
-
-class CancelledError(Interrupted):
-    """A person asked for the resync to end."""
 
 
 class WholeResync:
@@ -79,23 +67,31 @@ class WholeResync:
         self._options = sides.options
         self._choosing = choosing
         self._watcher = watcher
-        self._join: Join | None = None
+        #: New tables, in the order in which they are shown.
+        self._joins: list[Join] = []
         self._remakes = Remakes(sides, choosing)
 
     def run(self, wholes: Sequence[Whole]) -> None:
         """Copy the tables and put the rows in their places; what waits is not applied yet."""
         with translated(self._endpoint, "cannot go on"):
-            uncopied = self._find_uncopied(wholes)
+            filled = self._take_up_join(wholes)
+            unshown = [(self._joins[0], filled)] if filled else []
+            uncopied = self._find_uncopied(wholes, filled)
             if uncopied:
+                if unshown and not self._is_any_remade(wholes):
+                    # What joins now may refer to them.
+                    self._show(*unshown.pop())
                 self._copy(uncopied)
+                first = [whole for whole in uncopied if whole.resync.is_first]
+                unshown += [(self._joins[-1], first)] if first else []
             self._watcher.begin("swap")
+            check_slot(self._sides)
             left = [whole for whole in wholes if whole.resync.state != "catching up"]
             # New partitions are attached to a table that has its columns.
-            self._remakes.swap(
-                left, self._note_swapped, () if self._join is None else self._join.late
-            )
-            if self._join is not None:
-                self._show([whole for whole in left if whole.resync.is_first])
+            late = [sql for join in self._joins for sql in join.late]
+            self._remakes.swap(left, self._note_swapped, late)
+            for join, tables in unshown:
+                self._show(join, tables)
             for whole in left:
                 if not whole.resync.is_first and not self._remakes.find(whole.table):
                     self._swap(whole)
@@ -105,34 +101,56 @@ class WholeResync:
             analyze(self._target, self._endpoint, keys, schemas, 1)
 
     def finish(self) -> None:
-        """Make the foreign keys of new tables and columns, which are caught up now."""
-        with translated(self._endpoint, "cannot make the foreign keys"):
-            if self._join is not None:
-                self._join.tie()
-            self._remakes.tie()
+        """Set the sequences of new tables, which are caught up now."""
+        with translated(self._endpoint, "cannot set the sequences"):
+            for join in self._joins:
+                join.set_sequences()
 
-    def _find_uncopied(self, wholes: Sequence[Whole]) -> Sequence[Whole]:
+    def _find_uncopied(self, wholes: Sequence[Whole], filled: Sequence[Whole]) -> Sequence[Whole]:
         """Return the tables that no earlier run has copied, or whose rows are of no use now."""
         copied = [w for w in wholes if not w.resync.is_first and self._has_rows(w)]
-        useful = [*self._remakes.take_up(wholes, copied), *self._take_up_join(wholes)]
+        useful = [*self._remakes.take_up(wholes, copied), *filled]
         return [w for w in wholes if w.resync.state != "catching up" and w not in useful]
 
+    def _is_any_remade(self, wholes: Sequence[Whole]) -> bool:
+        return any(self._choosing.is_remade(whole.table) for whole in wholes)
+
     def _take_up_join(self, wholes: Sequence[Whole]) -> Sequence[Whole]:
-        """Go on with new tables that an earlier run filled, all of them; return them."""
+        """Go on with new tables that earlier runs filled, with all their partitions; return them.
+
+        Each has the snapshot under which it was filled.
+        """
         first = [w for w in wholes if w.resync.is_first and w.resync.state != "catching up"]
-        if not first or not all(self._has_rows(whole) for whole in first):
+        filled = _whole_families(first, self._has_rows)
+        if not filled:
             return ()
-        tables = [whole.table for whole in first]
         keeper = keep_new_snapshot(self._sides.source.endpoint)
         with closing(keeper.connection):
+            tables = [whole.table for whole in filled]
             keeper.lock(tables, self._options.wait_s)
             self._remakes.read(keeper.connection, tables, ())
-            if any(self._remakes.structure(w.table) != w.resync.structure for w in first):
+            filled = _whole_families(
+                filled, lambda w: self._remakes.structure(w.table) == w.resync.structure
+            )
+            is_all = len(filled) == len(first)
+            if not filled or (not is_all and self._is_any_remade(wholes)):
+                # A new partition cannot have its name before its root has its columns.
                 return ()
-            resync = first[0].resync
-            begin = SnapshotStart(resync.lsn or Lsn(0), resync.snapshot)
-            self._join = Join(self._sides, keeper, tables, filled_at=begin)
-        return first
+            starts = {
+                (w.table.root_schema, w.table.root_name): SnapshotStart(
+                    w.resync.lsn or Lsn(0), w.resync.snapshot
+                )
+                for w in filled
+            }
+            try:
+                join = Join(self._sides, keeper, [w.table for w in filled], filled_at=starts)
+            except TargetError:
+                if is_all:
+                    raise
+                # They need others that are not there yet.
+                return ()
+        self._joins.append(join)
+        return filled
 
     def _has_rows(self, whole: Whole) -> bool:
         """Whether an earlier run has copied all rows, and they are there still."""
@@ -219,17 +237,23 @@ class WholeResync:
             self._options.pause(_WAIT_POLL_S)
 
     def _copy_rows(self, keeper: Keeper, wholes: Sequence[Whole], workers: CopyWorkers) -> None:
-        self._watcher.begin("data")
         with translated(self._endpoint, "cannot read the columns"):
             tables = {whole.table.key: self._as_on_target(whole.table) for whole in wholes}
-        parts = plan_parts(tables.values(), keeper.sizes(tables.values()), workers.jobs)
-        ids = {whole.table.key: whole.resync.resync_id for whole in wholes}
-        rate = self._options.max_rate
-        task = CopyTask(
-            source=self._sides.source.endpoint,
-            target=self._endpoint,
-            run_id=uuid4(),
-            snapshot=keeper.snapshot,
+
+        def make(whole: Whole) -> None:
+            table, resync_id = tables[whole.table.key], whole.resync.resync_id
+            remake = self._remakes.find(table)
+            if remake is not None:
+                remake.make_shadow(resync_id, table)
+            elif not whole.resync.is_first:
+                make_shadow(self._target, resync_id, self._place(table), table.columns)
+            set_structure(self._target, resync_id, self._remakes.structure(table))
+
+        RowCopy(
+            sides=self._sides,
+            watcher=self._watcher,
+            keeper=keeper,
+            wholes=wholes,
             tables=tables,
             places={
                 whole.table.key: self._place(whole.table)
@@ -237,63 +261,12 @@ class WholeResync:
                 else shadow_place(whole.resync.resync_id)
                 for whole in wholes
             },
-            max_rate=None if rate is None else rate / min(workers.jobs, len(parts)),
-        )
-        source_id, start = self._sides.source_id, keeper.start
-        with translated(self._endpoint, "cannot plan the copy"), self._target.transaction():
-            # Of a run that was killed; waits for its tasks that are still at work.
-            remove_parts(self._target, source_id, tables)
-            for whole in wholes:
-                key, resync_id = whole.table.key, whole.resync.resync_id
-                remake = self._remakes.find(whole.table)
-                if remake is not None:
-                    remake.make_shadow(resync_id, tables[key])
-                elif not whole.resync.is_first:
-                    columns = tables[key].columns
-                    make_shadow(self._target, resync_id, self._place(tables[key]), columns)
-                set_structure(self._target, resync_id, self._remakes.structure(whole.table))
-                set_snapshot(self._target, resync_id, snapshot=start.snapshot, lsn=start.lsn)
-            add_parts(
-                self._target,
-                source_id,
-                task.run_id,
-                ((p.schema, p.table, p.first_block, p.end_block, p.size_bytes) for p in parts),
-            )
-        reach("resync.planned")
-
-        def poll() -> None:
-            self._check_cancelled(list(ids.values()))
-            self._options.pause(0.0)
-            # Whatever is copied now was copied while the keeper held its locks.
-            keeper.check()
-            with translated(self._endpoint, "cannot follow the copy"):
-                self._watcher.show(
-                    [
-                        progress
-                        for progress in read_progress(self._target, source_id)
-                        if (progress.schema_name, progress.table_name) in ids
-                    ]
-                )
-
-        copy_parts(workers, task, parts, poll, _POLL_S)
-        with translated(self._endpoint, "cannot record the copy"), self._target.transaction():
-            done = read_parts_done(self._target, source_id, tables)
-            for key, resync_id in ids.items():
-                if key not in done:
-                    raise PgreplError(f"table {tables[key]} was not copied; a bug in pgrepl")
-                set_copied(self._target, resync_id, rows=done[key][0], bytes_=done[key][1])
-            remove_parts(self._target, source_id, tables)
-            keeper.check()
-
-    def _check_cancelled(self, ids: Sequence[int]) -> None:
-        with translated(self._endpoint, "cannot look for a request to cancel"):
-            if is_cancelled(self._target, ids):
-                raise CancelledError("the resync was cancelled")
+        ).run(workers, make)
 
     def _place(self, table: SourceTable) -> tuple[str, str]:
         """Return where the copy of a table is: while it is new, out of sight."""
-        if self._join is not None and self._choosing.is_first(table):
-            return self._join.place(table)
+        if self._joins and self._choosing.is_first(table):
+            return self._joins[-1].place(table)
         return self._choosing.schemas[table.schema], table.name
 
     def _as_on_target(self, table: SourceTable) -> SourceTable:
@@ -313,19 +286,17 @@ class WholeResync:
         """Make tables that the target never had, out of sight, and what others have to have."""
         if not first and not remade:
             return
-        self._join = Join(self._sides, keeper, first, remade)
+        self._joins.append(Join(self._sides, keeper, first, remade))
         with translated(self._endpoint, "cannot make the tables"), self._target.transaction():
-            self._join.make()
+            self._joins[-1].make()
         with translated(self._sides.source.endpoint, "cannot read the structure"):
             self._remakes.read(keeper.connection, first, remade)
         reach("resync.made")
 
-    def _show(self, wholes: Sequence[Whole]) -> None:
+    def _show(self, join: Join, wholes: Sequence[Whole]) -> None:
         """Give new tables their names and keys, in one transaction."""
-        if self._join is None:
-            return
         with translated(self._endpoint, "cannot make the keys"), self._target.transaction():
-            self._join.show()
+            join.show()
             for whole in wholes:
                 self._note_swapped(whole)
             reach("resync.before_swap_commit")
@@ -339,6 +310,7 @@ class WholeResync:
         )
         finish_resync(self._target, self._sides.source_id, whole.table.key, resync_id)
         set_resync_state(self._target, resync_id, "catching up")
+        remove_parts(self._target, self._sides.source_id, [whole.table.key])
         drop_shadow(self._target, resync_id)
 
     def _swap(self, whole: Whole) -> None:
@@ -365,3 +337,8 @@ class WholeResync:
         with translated(self._endpoint, f"cannot put the rows of {table} in place"):
             lock_patiently(self._target, self._endpoint, self._place(table), swap, self._options)
         reach("resync.swapped")
+
+
+def _whole_families(wholes: Iterable[Whole], holds: Callable[[Whole], bool]) -> Sequence[Whole]:
+    """Return the tables for which something holds, and for all partitions of their root too."""
+    return [w for family in families(wholes) if all(map(holds, family)) for w in family]

@@ -6,7 +6,7 @@ to it there.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from psycopg.sql import SQL, Identifier
 
@@ -34,14 +34,17 @@ def set_hidden(connection: Connection, resync_id: int, name: str) -> None:
     )
 
 
-def read_joining(connection: Connection, source_id: int) -> frozenset[_Name]:
-    """Return the new tables that are copied in chunks, or about to be: they are made then."""
+def read_joining(connection: Connection, source_id: int) -> Mapping[_Name, int]:
+    """Return the new tables that are copied in chunks, or about to be, each with its OID there.
+
+    They are made when they are copied.
+    """
     rows = connection.execute(
-        "select schema_name::text, table_name::text from replication.resync"
+        "select schema_name::text, table_name::text, source_oid::bigint from replication.resync"
         " where source_id = %s and way = 'chunked' and is_first",
         (source_id,),
     )
-    return frozenset((schema, name) for schema, name in rows)
+    return {(schema, name): oid for schema, name, oid in rows}
 
 
 def drop_hidden(connection: Connection, resync_id: int) -> None:

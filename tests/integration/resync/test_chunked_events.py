@@ -17,9 +17,8 @@ from pgrepl.postgres.connect import connect
 from pgrepl.resync.cancel import cancel_tables
 from pgrepl.resync.chunked.keys import find_key
 from pgrepl.resync.release import TableCopies
-from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.report import CancelledError, ResyncOptions
 from pgrepl.resync.run import resync_tables
-from pgrepl.resync.whole.run import CancelledError
 from tests.support.database import Database
 from tests.support.running.copying import Recorder
 from tests.support.running.live import Live

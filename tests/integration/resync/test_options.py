@@ -13,9 +13,8 @@ import pytest
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import UsageError
 from pgrepl.resync.cancel import cancel_tables
-from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.report import CancelledError, ResyncOptions
 from pgrepl.resync.run import resync_tables
-from pgrepl.resync.whole.run import CancelledError
 from tests.support.program import run_pgrepl
 from tests.support.running.copying import Recorder, copy, make_config, slot_of
 from tests.support.running.killing import write_copy_config

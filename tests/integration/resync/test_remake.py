@@ -109,6 +109,10 @@ def test_copy_is_given_the_source_columns_and_keeps_what_stands_on_it(source, ta
     # What the source has not may be the owner's: that is said, with what removes it.
     told = [line for line in caplog.messages if "is not on the source" in line]
     assert [line.split()[1] for line in told] == ['"gone"', '"own"'], told
+    # So may a type be that is another one here.
+    types = {line.split()[1]: line for line in caplog.messages if "as on the source" in line}
+    assert set(types) >= {'"id"', '"price"', '"v"'}, types
+    assert "was of type integer and is of type bigint now" in types['"id"'], types
     target.execute(*(line.partition("run: ")[2] for line in told))
     assert replay_slot(source, target, slot_of(source), {"app": there}) >= 0
     assert checksums(target, there) == checksums(source, "app")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +49,8 @@ class Live:
     plugin: str = "wal2json"
     consistency: str = "shard"
     ddl: Applier | None = None
+    #: TOML for the section of the source.
+    settings: Mapping[str, Any] = field(default_factory=dict)
     _streaming: Streaming = field(init=False)
 
     def begin(self, *tables: str) -> Live:
@@ -61,7 +63,7 @@ class Live:
             self.source,
             self.target,
             self.folder,
-            {"schema": "{schema}_copy", "plugin": self.plugin},
+            {"schema": "{schema}_copy", "plugin": self.plugin, **self.settings},
         )
         self._streaming.begin()
         self.target.execute(
@@ -217,6 +219,12 @@ class Live:
         )
         return here ^ there
 
+    def follow_until_killed(self, place: str) -> bool:
+        """Receive and replay in a process that dies at a failpoint; whether it got there."""
+        child = _fork(self.follow, place)
+        _, status = os.waitpid(child, 0)
+        return _was_killed(status)
+
     def resync_until_killed(
         self,
         table: str,
@@ -225,17 +233,27 @@ class Live:
         **options: Any,
     ) -> bool:
         """Copy a table in chunks in a process that dies at a failpoint; whether it got there."""
-        child = os.fork()
-        if not child:
-            with suppress(BaseException):
-                failpoint._armed, failpoint._survived = failpoint._parse(place)
-                self.resync(table, **options)
-                os._exit(0)
-            os._exit(1)
+        child = _fork(lambda: self.resync(table, **options), place)
         with beside():
             while (done := os.waitpid(child, os.WNOHANG)) == (0, 0):
                 # It waits for replay in the end.
                 self.follow()
-        code = os.waitstatus_to_exitcode(done[1])
-        assert code in (0, -signal.SIGKILL)
-        return code != 0
+        return _was_killed(done[1])
+
+
+def _fork(act: Callable[[], object], place: str) -> int:
+    """Act in a process that dies at a failpoint, and return its number."""
+    child = os.fork()
+    if not child:
+        with suppress(BaseException):
+            failpoint._armed, failpoint._survived = failpoint._parse(place)
+            act()
+            os._exit(0)
+        os._exit(1)
+    return child
+
+
+def _was_killed(status: int) -> bool:
+    code = os.waitstatus_to_exitcode(status)
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
