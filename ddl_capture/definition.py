@@ -102,6 +102,16 @@ class TableDefinition:
         """Schema and name."""
         return self.schema, self.name
 
+    @property
+    def is_identified(self) -> bool:
+        """Whether it has a replica identity, by which its updates and deletes can be told."""
+        if self.replica_identity == "d":
+            return any(constraint.type == "p" for constraint in self.constraints)
+        if self.replica_identity == "i":
+            # Its index may have been dropped.
+            return any(index.is_replica_identity for index in self.unique_indexes)
+        return self.replica_identity == "f"
+
     def find_column(self, name: str | None) -> Column | None:
         """Return the column of a name."""
         return next((column for column in self.columns if column.name == name), None)

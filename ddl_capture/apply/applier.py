@@ -16,6 +16,7 @@ from pgrepl.ddl_capture.apply.parking import ParkedError, check_parked
 from pgrepl.ddl_capture.apply.ruled import RuledTables
 from pgrepl.ddl_capture.apply.structure.compare import DifferentError
 from pgrepl.ddl_capture.apply.structure.create_as import FILLED, find_filled
+from pgrepl.ddl_capture.apply.unproven_rows import is_any_due
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite, decode_event
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError
@@ -173,7 +174,7 @@ class Applier:
                 isinstance(exc, psycopg.IntegrityError)
                 and self._config.ddl.on_error == "stop"
                 and self._config.ddl.resync
-                and application.is_due()
+                and is_any_due(application.target, application.tables)
             ):
                 raise TargetUnavailable(
                     f"{error.message}; the table's rows are not the source's, and it waits for its"

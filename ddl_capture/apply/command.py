@@ -36,6 +36,7 @@ from pgrepl.ddl_capture.apply.structure.create_as import FILLED, copied_relation
 from pgrepl.ddl_capture.apply.structure.create_table import create_table
 from pgrepl.ddl_capture.apply.structure.differences import mapped_name
 from pgrepl.ddl_capture.apply.target_session import Environment
+from pgrepl.ddl_capture.apply.unproven_rows import UnprovenRows
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
@@ -47,7 +48,6 @@ from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
 from pgrepl.failpoint import reach
 from pgrepl.postgres.sqlstate import is_transient, reason
 from pgrepl.store.ddl_journal import Outcome
-from pgrepl.store.resync.resync_queue import read_due
 from pgrepl.syntax.parse import SqlSyntaxError, Tree
 from pgrepl.syntax.remap import RemapError, remap
 from pgrepl.syntax.statement_kinds import statement_of
@@ -112,23 +112,39 @@ class Application:
 
     def _run_text(self, tree: Tree) -> None:
         """Apply the command by its text, or reach what it left on the source."""
-        # What the rules take out of it is not taken out of what is looked at afterwards.
-        given = type(tree).FromString(tree.SerializeToString())
         try:
-            with self.target.connection.transaction():
-                left_out_by = self._try_text(tree)
+            left_out_by = self._try_without_breaking(tree)
         except psycopg.Error as exc:
             if is_transient(exc):
                 raise
-            self._reach(given, exc)
+            self._reach(tree, exc)
         except ParkedError:
             raise
         except (RefusedError, RemapError, SqlSyntaxError, UnknownStatementError) as exc:
-            self._reach(given, exc)
+            self._reach(tree, exc)
         else:
             self._check_identity()
             is_skipped = left_out_by is not None or self.remapped is None
             self._record("skipped" if is_skipped else "applied", left_out_by)
+
+    def _try_without_breaking(self, tree: Tree) -> str | None:
+        """Try the text, if need be without rows that need not be the source's."""
+        unproven = UnprovenRows(self.target, self.event.tag)
+        while True:
+            # What the rules take out of it is not taken out of what is looked at afterwards.
+            given = type(tree).FromString(tree.SerializeToString())
+            try:
+                with self.target.connection.transaction():
+                    return self._try_text(given)
+            except psycopg.IntegrityError as exc:
+                self._forget_try(tree)
+                if not unproven.remove_breaking(exc):
+                    raise
+
+    def _forget_try(self, tree: Tree | None) -> None:
+        """Forget what was made for the text: it was rolled back."""
+        self._execution.forget()
+        self._learn_names(tree)
 
     def _try_text(self, tree: Tree) -> str | None:
         """Run the statement and compare; return why it is skipped, if it is."""
@@ -153,9 +169,7 @@ class Application:
 
     def _reach(self, tree: Tree | None, error: Exception) -> None:
         """Do without the text: what it left on the source is known for each of its tables."""
-        self._execution.forget()
-        # What was made for it was rolled back.
-        self._learn_names(tree)
+        self._forget_try(tree)
         told = reason(error) if isinstance(error, psycopg.Error) else str(error)
         if is_needless(tree, error):
             self._record("skipped", f"it needs what the target has not: {told}")
@@ -229,20 +243,6 @@ class Application:
         tree = self._find_tree()
         known = self.target.known_tables()
         return find_concern(self.event, tree, self.selected(), self.dropped, known)
-
-    def is_due(self) -> bool:
-        """Whether a table of the command waits to be copied again: its rows prove nothing."""
-        keys = {table.key for table in self.tables}
-        # Of a foreign key the other table's rows have to be there.
-        keys |= {
-            constraint.references
-            for table in self.tables
-            for constraint in table.constraints
-            if constraint.references
-        }
-        return any(
-            table.key in keys for table in read_due(self.target.connection, self.target.source_id)
-        )
 
     def _learn_names(self, tree: Tree | None) -> None:
         schemas = set(self.event.path) | {table.schema for table in self.tables}

@@ -19,8 +19,7 @@ def note_lacking_identity(target: Workspace, tables: Iterable[TableDefinition]) 
     for table in tables:
         if table.kind != "r" or mapped_name(table, target.names) not in target.made:
             continue
-        has_key = any(item.type == "p" for item in table.constraints)
-        if table.replica_identity in ("f", "i") or (table.replica_identity == "d" and has_key):
+        if table.is_identified:
             continue
         target.notes.append("the table has no replica identity: updates would be lost")
         logger.warning(

@@ -9,11 +9,11 @@ import psycopg
 
 from pgrepl.ddl_capture.apply.execution import Execution
 from pgrepl.ddl_capture.apply.structure.reconcile_step import Needless, Step
+from pgrepl.ddl_capture.apply.unproven_rows import UnprovenRows
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.postgres.sqlstate import reason
-from pgrepl.store.resync.resync_queue import read_due
 from pgrepl.store.skipped_code import SkippedCode, record_skipped
 
 __all__ = ["StepRunner"]
@@ -38,26 +38,27 @@ class StepRunner:
         """Run them in order.
 
         What a copy can do without and PostgreSQL refuses is skipped and written down. Rows that
-        would need values, or are in the way of a table that is copied again anyway, are removed.
+        would need values, or need not be the source's and are in the way, are removed.
         """
+        unproven = UnprovenRows(self.target, self.tag)
         for step in steps:
-            self._run(step)
+            self._run(step, unproven)
 
-    def _run(self, step: Step) -> None:
+    def _run(self, step: Step, unproven: UnprovenRows) -> None:
         has_rows = step.is_void and self.target.has_rows(self.key)
         try:
-            with self.target.connection.transaction():
-                self.execution.run_text(step.sql)
+            self._run_without_breaking(step, unproven)
         except psycopg.IntegrityError as exc:
-            if not has_rows and not self._is_due():
-                raise
             if step.needless is not None and step.needless.kind == "foreign key":
+                if not unproven.have_copied(self._referring()):
+                    raise
                 # The rows that it refers to come with the next copy.
                 self._skip(step.needless, reason(exc))
                 return
+            if not has_rows:
+                raise
             self.target.empty(self.key)
             self.execution.run_text(step.sql)
-            has_rows = True
         except (psycopg.Error, RefusedError) as exc:
             if step.needless is None or not _is_impossible(exc):
                 raise
@@ -66,10 +67,23 @@ class StepRunner:
         if has_rows:
             self.target.mark(self.key, f"{self.tag} gave its rows other values", is_void=True)
 
-    def _is_due(self) -> bool:
-        keys = {self.table.key, *(item.references for item in self.table.constraints)}
-        due = read_due(self.target.connection, self.target.source_id)
-        return any(table.key in keys for table in due)
+    def _run_without_breaking(self, step: Step, unproven: UnprovenRows) -> None:
+        """Run it, if need be without rows that need not be the source's."""
+        while True:
+            try:
+                with self.target.connection.transaction():
+                    self.execution.run_text(step.sql)
+            except psycopg.IntegrityError as exc:
+                if not unproven.remove_breaking(exc, self.key):
+                    raise
+            else:
+                return
+
+    def _referring(self) -> list[TableName]:
+        """Return the table and those that its foreign keys refer to, on the target."""
+        schemas = self.target.names.schemas
+        references = [item.references for item in self.table.constraints if item.references]
+        return [self.key, *((schemas[key[0]], key[1]) for key in references if key[0] in schemas)]
 
     def _skip(self, needless: Needless, why: str) -> None:
         schema, name = self.table.key

@@ -517,4 +517,50 @@ HOSTILE_SCENARIOS = (
         MORE,
         CHANGE,
     ),
+    case(
+        "rows_that_were_not_sent",
+        "create domain small as int; create table k (id int primary key, n int unique);"
+        " insert into k values (1, 1); create table t (id int, a int, s small);"
+        " insert into t select g, 7, 70 from generate_series(1, 3) g; create table u (like t);"
+        " insert into u select * from t; create table v (like t); insert into v select * from t;"
+        " create table f (id int, k int); insert into f values (1, 99);"
+        " create table p (id int, a int) partition by list (a); create table p_rest partition of p"
+        " default; insert into p values (1, 7), (2, 8)",
+        "update t set a = id; update u set s = 1; update v set a = id; update f set k = 1;"
+        " update p set a = 9 where a = 7",
+        "alter table t add primary key (a); insert into t values (4, 4, 4)",
+        "alter table u add check (s < 10), add more int default 5; insert into u values (4, 4, 4)",
+        "update v set s = 2 where id = 1; delete from v where id > 1; alter domain small add check"
+        " (value < 10); insert into v values (4, 4, 4)",
+        "alter table f add foreign key (k) references k (n); insert into f values (2, 1)",
+        "create table p_7 partition of p for values in (7); insert into p values (3, 7), (4, 4)",
+        "update t set s = 3 where a = 4",
+    ),
+    case(
+        "prepared_and_committed_later",
+        f"{T} create table u (id int primary key)",
+        "begin; alter table t add c int default 4; insert into t values (11, 11, 'x', 5); create"
+        " table made (id int primary key); insert into made values (1); prepare transaction"
+        " 'reach_1'",
+        "insert into u values (1); alter table u add a int default 3",
+        "begin; alter table u add b int; truncate u; insert into u values (2, 2, 2); prepare"
+        " transaction 'reach_2'",
+        "rollback prepared 'reach_2'; create table other (id int); insert into other values (1)",
+        "commit prepared 'reach_1'",
+        "alter table t drop a; insert into made values (2); insert into u values (3, 3)",
+    ),
+    case(
+        "names_of_tables_as_values",
+        f"{T} create schema reach_b; create table reach_b.t (id int primary key);"
+        " create sequence reach_b.s",
+        "alter table t add r text default ('reach_b.t'::regclass)::text",
+        "alter table t add n oid default 'reach_b.s'::regclass",
+        "alter table t alter n set default 0, alter r set default 'reach_b.t'",
+        "alter table t drop n; insert into t (id) values (5)",
+        "create table u (id int primary key, n bigint default nextval('reach_b.s'), c boolean"
+        " default 'reach_b.t'::regclass is not null); insert into u values (1, 1)",
+        "alter table u add check (id <> 'reach_b.t'::regclass::oid::bigint)",
+        "alter table reach_b.t rename to t2; alter table u drop c; insert into u values (2, 2)",
+        CHANGE,
+    ),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl.errors import DdlStopped
+
 TABLE = (
     "create schema app; create table app.a (id int primary key, n int, at timestamptz, s text);"
     " insert into app.a values (1, 1, now(), '2'), (2, 2, now(), '3')"
@@ -82,3 +84,72 @@ def test_partitions_are_marked_in_the_place_of_their_root(follow):
     )
     assert set(following.resyncs()) == {"p1"}
     assert following.target.rows("select table_name from replication.resync_due") == [("p1",)]
+
+
+#: Nothing identifies their rows, so that updates and deletes are not sent.
+UNIDENTIFIED = (
+    "create schema app; create domain app.small as int; create table app.k (id int primary key);"
+    " insert into app.k values (1); create table app.n (id int, v int, s app.small);"
+    " insert into app.n values (1, 7, 70), (2, 7, 70), (3, null, 70);"
+    " create table app.p (id int, v int) partition by list (v);"
+    " create table app.rest partition of app.p default; insert into app.p values (1, 7), (2, 8)"
+)
+CORRECTED = "update app.n set v = id, s = 1; update app.p set v = 9 where v = 7"
+
+
+@pytest.mark.parametrize(
+    ("ddl", "table"),
+    [
+        ("alter table app.n add unique (v)", "n"),
+        ("alter table app.n add primary key (v)", "n"),
+        ("create unique index on app.n (v)", "n"),
+        ("alter table app.n alter v set not null, add c int default 5", "n"),
+        ("alter table app.n add check (v < 7)", "n"),
+        (
+            (
+                "alter table app.n add check (v < 7) not valid;"
+                " alter table app.n validate constraint n_v_check"
+            ),
+            "n",
+        ),
+        ("alter table app.n add exclude (v with =)", "n"),
+        ("alter domain app.small add check (value < 10)", "n"),
+        ("create table app.seven partition of app.p for values in (7)", "rest"),
+        (
+            (
+                "create table app.seven (id int, v int);"
+                " alter table app.p attach partition app.seven for values in (7)"
+            ),
+            "rest",
+        ),
+    ],
+)
+def test_rows_that_break_what_the_source_made_of_its_own_are_copied_again(follow, ddl, table):
+    following = follow()
+    following.run(UNIDENTIFIED, CORRECTED, ddl, f"insert into app.{table} values (4, 4)")
+    assert set(following.resyncs()) == {table}
+    assert following.target.rows("select table_name from replication.resync_due") == [(table,)]
+    # Until then there are no rows, and nothing is added to them.
+    assert following.target.value(f"select count(*) from tgt_app.{table}") == 0
+    assert [item for item in following.problems("app") if item[0] != "rows"] == []
+
+
+def test_foreign_key_that_rows_break_which_were_never_sent_is_skipped_until_the_copy(follow):
+    following = follow()
+    following.run(
+        UNIDENTIFIED,
+        CORRECTED,
+        "update app.n set v = 1; alter table app.n add foreign key (v) references app.k",
+    )
+    assert set(following.resyncs()) == {"n"}
+    assert following.target.rows("select kind from replication.skipped_code") == [("foreign key",)]
+
+
+def test_rows_that_the_source_vouches_for_are_kept_when_they_break_something(follow):
+    following = follow()
+    following.run(TABLE)
+    following.target.execute("update tgt_app.a set n = 1")
+    with pytest.raises(DdlStopped, match="could not create unique index"):
+        following.run("alter table app.a add unique (n)")
+    assert following.target.value("select count(*) from tgt_app.a") == 2
+    assert following.resyncs() == {}
