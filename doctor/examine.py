@@ -16,6 +16,7 @@ from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import NameClashError, assign_target_schemas
 from pgrepl.doctor import machine
 from pgrepl.doctor.checks.source.capture_checks import CaptureFacts, check_capture, read_capture
+from pgrepl.doctor.checks.source.generated_checks import check_generated_columns
 from pgrepl.doctor.checks.source.orphaned_slot_checks import check_orphaned_slots
 from pgrepl.doctor.checks.source.publication_checks import check_publications
 from pgrepl.doctor.checks.source.rule_checks import check_rules
@@ -32,6 +33,7 @@ from pgrepl.doctor.checks.target.passed_over_checks import check_passed_over
 from pgrepl.doctor.checks.target.spark_checks import check_closed
 from pgrepl.doctor.checks.target.target_checks import check_target
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status
+from pgrepl.doctor.generated_facts import GeneratedColumns, read_generated
 from pgrepl.doctor.plugin_probe import PluginState, Probe, probe_plugin
 from pgrepl.doctor.source_facts import SourceFacts, read_source
 from pgrepl.doctor.target_facts import TargetFacts, read_target
@@ -61,6 +63,8 @@ class _Reading:
     #: None when the plugin needs none.
     publications: Publications | None
     rule_problems: Sequence[RuleProblem]
+    #: None when their values are sent.
+    generated: GeneratedColumns | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,10 @@ def _examine_databases(
     visits = {source.name: call.result() for source, call in zip(sources, asking, strict=True)}
     target = asking_target.result()
     names, names_finding = _assign(sources, visits)
-    examinations = [_examine_source(config, source, visits[source.name]) for source in sources]
+    locale = target.facts.locale if target.facts is not None else None
+    examinations = [
+        _examine_source(config, source, visits[source.name], locale) for source in sources
+    ]
     examinations += [call.result() for call in asking_streams]
     examinations.append(_examine_target(config, target, visits, names))
     clocks = [target.clock, *(visit.clock for visit in visits.values())]
@@ -169,7 +176,9 @@ def _visit_source(source: SourceConfig) -> _Visit[_Reading]:
         writers = read_writers(connection) if is_blocked else []
         found = read_publications(connection, source) if source.plugin == "pgoutput" else None
         problems = find_source_problems(connection, source)
-        return _Reading(facts, probe, writers, read_capture(connection), found, problems)
+        generated = read_generated(connection, facts) if source.plugin == "pgoutput" else None
+        capture = read_capture(connection)
+        return _Reading(facts, probe, writers, capture, found, problems, generated)
 
     return _visit(source.endpoint, read)
 
@@ -205,7 +214,9 @@ def _assign(
     return names, Finding.ok("target-schemas", f"{counted(len(names), 'schema')}, no clash")
 
 
-def _examine_source(config: Config, source: SourceConfig, visit: _Visit[_Reading]) -> Examination:
+def _examine_source(
+    config: Config, source: SourceConfig, visit: _Visit[_Reading], target_locale: str | None
+) -> Examination:
     findings = list(visit.findings)
     if visit.facts is not None:
         reading = visit.facts
@@ -215,6 +226,7 @@ def _examine_source(config: Config, source: SourceConfig, visit: _Visit[_Reading
         findings.append(check_orphaned_slots(reading.facts.other_slots, slots))
         findings += check_tables(reading.facts, source.selection)
         findings.append(check_publications(source, reading.facts, reading.publications))
+        findings.append(check_generated_columns(source, reading.generated, target_locale))
         findings.append(check_capture(source.name, reading.capture))
         findings.append(
             check_rules(

@@ -11,6 +11,7 @@ from pgrepl.catalog.ownership import OwnerRole, hand_over_statements, read_owner
 from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
+from pgrepl.source_code.locale import read_locale
 from pgrepl.store.migrations import read_version
 from pgrepl.store.sources import find_source, read_schema_sources, read_slots
 from pgrepl.store.tables.unselected import find_unselected
@@ -81,6 +82,8 @@ class TargetFacts:
     passed_over: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Code of those sources in their copies, in the order in which it can be removed.
     code: Sequence[SourceCode] = ()
+    #: What its database computes by.
+    locale: str | None = None
 
 
 def read_target(
@@ -110,6 +113,7 @@ def read_target(
         ],
         passed_over=_read_passed_over(connection, selections) if version else {},
         code=_read_code(connection, own_schemas, owners),
+        locale=read_locale(connection),
     )
 
 
