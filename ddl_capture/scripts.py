@@ -50,6 +50,7 @@ def install_script(reader: str | None) -> Sequence[Sequence[Statement]]:
     ``reader`` may look at it afterwards, and switch it.
     """
     parts: list[Statement] = [
+        SQL(query("note_altered")),
         SQL(query("drop_triggers")),
         SQL("create schema if not exists pgrepl"),
         SQL(query("check_schema")),
@@ -86,7 +87,8 @@ def horizon_statement() -> SQL:
 def switch_script(*, is_on: bool) -> Sequence[Sequence[Statement]]:
     """Return the statements that enable or disable the triggers, by transaction."""
     if is_on:
-        altered = [
+        altered: list[Statement] = [SQL(query("note_altered"))]
+        altered += [
             SQL("alter event trigger {} enable always").format(Identifier(name))
             for name in TRIGGERS
         ]

@@ -115,6 +115,7 @@ def switch(source: SourceConfig, *, is_on: bool) -> CaptureStatus:
             )
         if state.may_switch:
             with translated(source.endpoint, f"cannot {action} the capture of DDL"):
+                connection.execute(query("note_altered"))
                 connection.execute("select pgrepl.switch(%s)", (is_on,))
                 if is_on:
                     connection.execute(horizon_statement())
@@ -195,8 +196,12 @@ def _note(connection: Connection, *, is_on: bool) -> None:
             " where horizon <> '18446744073709551615'"
         )
         return
-    # Whoever enabled them may not have come to it.
-    connection.execute(horizon_statement())
+    connection.execute(query("note_altered"))
+    connection.execute(
+        "update pgrepl.capture set horizon = pg_snapshot_xmax(pg_current_snapshot())"
+        # Whoever enabled them may not have come to it.
+        " where horizon = '18446744073709551615'"
+    )
     connection.execute(
         "update pgrepl.capture set complete_lsn = pg_current_wal_insert_lsn()"
         " where complete_lsn is null and horizon <= pg_snapshot_xmin(pg_current_snapshot())"

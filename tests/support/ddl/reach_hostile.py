@@ -545,7 +545,8 @@ HOSTILE_SCENARIOS = (
         "insert into u values (1); alter table u add a int default 3",
         "begin; alter table u add b int; truncate u; insert into u values (2, 2, 2); prepare"
         " transaction 'reach_2'",
-        "rollback prepared 'reach_2'; create table other (id int); insert into other values (1)",
+        "rollback prepared 'reach_2'",
+        "create table other (id int); insert into other values (1)",
         "commit prepared 'reach_1'",
         "alter table t drop a; insert into made values (2); insert into u values (3, 3)",
     ),
@@ -558,7 +559,7 @@ HOSTILE_SCENARIOS = (
         "alter table t alter n set default 0, alter r set default 'reach_b.t'",
         "alter table t drop n; insert into t (id) values (5)",
         "create table u (id int primary key, n bigint default nextval('reach_b.s'), c boolean"
-        " default 'reach_b.t'::regclass is not null); insert into u values (1, 1)",
+        " default ('reach_b.t'::regclass is not null)); insert into u values (1, 1)",
         "alter table u add check (id <> 'reach_b.t'::regclass::oid::bigint)",
         "alter table reach_b.t rename to t2; alter table u drop c; insert into u values (2, 2)",
         CHANGE,

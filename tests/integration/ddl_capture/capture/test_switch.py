@@ -122,6 +122,32 @@ def test_triggers_that_somebody_disabled_by_hand_are_noticed(source):
     assert second.complete_lsn > first.complete_lsn
 
 
+@pytest.mark.parametrize("renewing", ["look", "install", "enable"])
+def test_triggers_that_were_off_for_a_moment_are_noticed(source, renewing):
+    config = config_of(source)
+    first = install(config)
+    assert first.complete_lsn is not None
+    assert read_status(config).complete_lsn == first.complete_lsn
+    # Nobody looks in between.
+    for action in ("disable", "enable always"):
+        source.execute(f"alter event trigger pgrepl_ddl_command_end_1 {action}")
+        source.execute("create table t (id int)" if action == "disable" else "drop table t")
+    if renewing == "install":
+        install(config)
+    elif renewing == "enable":
+        switch(config, is_on=True)
+    second = read_status(config)
+    assert second.complete_lsn is not None
+    assert second.complete_lsn > first.complete_lsn
+    assert read_status(config).complete_lsn == second.complete_lsn
+
+
+def test_capture_that_is_enabled_twice_stays_complete(source):
+    first = install(config_of(source))
+    assert switch(config_of(source), is_on=True).complete_lsn == first.complete_lsn is not None
+    assert read_status(config_of(source)).complete_lsn == first.complete_lsn
+
+
 def test_capture_that_is_renewed_stays_complete(source):
     first = install(config_of(source))
     assert install(config_of(source)).complete_lsn == first.complete_lsn is not None
