@@ -11,6 +11,7 @@ from pgrepl.decoding.payload import TableName
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.foreign_names import is_name
 from pgrepl.store.parked import keep_parked
 from pgrepl.store.progress.receive_progress import read_tables_in
 from pgrepl.store.tables.copy_start import CopyStart
@@ -101,6 +102,9 @@ class Tables:
     def look_up(self, name: TableName) -> Table:
         """Return a table."""
         table = self._tables.get(name)
+        if table is None and not all(is_name(self._connection, part) for part in name):
+            # No table of the target can have it, nor what waits for one.
+            table = Table(name, is_copied=False, is_parked=False, start=None, shape=None)
         if table is None:
             table = self._recall(name) or self._read(name)
             self._tables[name] = table

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pgrepl.errors import SourceError
+from pgrepl.postgres.connect import Connection
 
-__all__ = ["python_codec"]
+__all__ = ["fit_text", "python_codec", "server_codec"]
 
 #: Of the encodings that a server can have. SQL_ASCII says nothing about its bytes: UTF-8 is the
 #: likely case, and strict. MULE_INTERNAL and EUC_TW are unknown to Python.
@@ -64,3 +65,18 @@ def python_codec(encoding: str) -> str:
             hint="Python has no such codec. Replicate from a database in UTF8.",
         )
     return codec
+
+
+def server_codec(connection: Connection) -> str:
+    """Return what a server can keep, as Python's name of an encoding."""
+    encoding = connection.info.parameter_status("server_encoding") or "UTF8"
+    return _CODECS.get(encoding, "ascii")
+
+
+def fit_text(connection: Connection, text: str) -> str:
+    """Return a text for people as the server can keep it: what its encoding lacks is escaped.
+
+    Never of a value that is replicated.
+    """
+    codec = server_codec(connection)
+    return text.encode(codec, "backslashreplace").decode(codec)

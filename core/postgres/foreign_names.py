@@ -1,7 +1,8 @@
-"""Names whose bytes are no text: a database in SQL_ASCII takes any.
+"""Names whose bytes are no text, or none in the target's encoding.
 
-No table of the target has such a name. They get one that tells them apart, so that whoever meets
-them can go on: a table of that name was never copied, a column of it is missing.
+A database in SQL_ASCII takes any. No table of the target has such a name. They get one that tells
+them apart, so that whoever meets them can go on: a table of that name was never copied, a column of
+it is missing.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any
 from psycopg.adapt import Loader
 
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.encodings import server_codec
 
-__all__ = ["decode_name", "load_any_name"]
+__all__ = ["decode_name", "fit_name", "is_name", "load_any_name"]
 
 #: So much is shown of it; with the checksum it is no longer than a name may be.
 _SHOWN = 32
@@ -29,8 +31,26 @@ def decode_name(raw: bytes, codec: str) -> str:
     try:
         return raw.decode(codec)
     except UnicodeDecodeError:
-        shown = "".join(chr(byte) if byte < 0x80 else "?" for byte in raw[:_SHOWN])  # noqa: PLR2004
-        return f"{shown} (not text: {zlib.crc32(raw):08x})"
+        return _placeholder(raw)
+
+
+def is_name(connection: Connection, name: str) -> bool:
+    """Whether a server can have such a name."""
+    try:
+        name.encode(server_codec(connection))
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def fit_name(connection: Connection, name: str) -> str:
+    """Return a name, or what stands for one that a server's encoding does not have."""
+    return name if is_name(connection, name) else _placeholder(name.encode())
+
+
+def _placeholder(raw: bytes) -> str:
+    shown = "".join(chr(byte) if byte < 0x80 else "?" for byte in raw[:_SHOWN])  # noqa: PLR2004
+    return f"{shown} (not text: {zlib.crc32(raw):08x})"
 
 
 class _NameLoader(Loader):

@@ -14,6 +14,7 @@ from psycopg.rows import class_row
 
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.encodings import fit_text
 
 __all__ = [
     "CapturedStatement",
@@ -102,12 +103,12 @@ def add_history(
         (
             *_place(statement),
             outcome,
-            reason,
+            _fit(connection, reason),
             statement.tag,
-            statement.role,
+            fit_text(connection, statement.role),
             decided_by,
-            original,
-            remapped,
+            _fit(connection, original),
+            _fit(connection, remapped),
         ),
     )
 
@@ -136,8 +137,16 @@ def add_pending(
         " on conflict (source_id, log_id) do update set stopped_at = clock_timestamp(),"
         " original = excluded.original, remapped = excluded.remapped, error = excluded.error,"
         " decision = null, edited = null, decided_by = null, decided_at = null",
-        (*_place(statement), statement.tag, statement.role, original, remapped, error),
+        (
+            *_place(statement),
+            statement.tag,
+            *(_fit(connection, text) for text in (statement.role, original, remapped, error)),
+        ),
     )
+
+
+def _fit(connection: Connection, text: str | None) -> str | None:
+    return None if text is None else fit_text(connection, text)
 
 
 def remove_pending(connection: Connection, source_id: int, log_id: int) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.encodings import fit_text
+from pgrepl.postgres.foreign_names import fit_name
 from pgrepl.postgres.queries import load_query
 
 __all__ = [
@@ -59,6 +61,9 @@ def park_for_ddl(
 
     They make one group with all who wait with them, which is called by the statement's number.
     """
+    # No table of the target has a name that its encoding lacks.
+    names = [(fit_name(connection, schema), fit_name(connection, name)) for schema, name in names]
+    reason = fit_text(connection, reason)
     parked = connection.execute(
         load_query("pgrepl.store", "park_for_ddl"),
         {

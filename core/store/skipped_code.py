@@ -9,6 +9,7 @@ from psycopg.rows import class_row
 
 from pgrepl.config.naming import shown_name
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.encodings import fit_text
 
 __all__ = [
     "SkippedCode",
@@ -62,9 +63,9 @@ def record_skipped(connection: Connection, source_id: int, items: Iterable[Skipp
                     item.kind,
                     item.schema_name,
                     item.table_name,
-                    item.name,
-                    item.definition,
-                    item.reason,
+                    fit_text(connection, item.name),
+                    None if item.definition is None else fit_text(connection, item.definition),
+                    fit_text(connection, item.reason),
                 )
                 for item in items
             ],

@@ -10,6 +10,7 @@ from psycopg.sql import SQL, Composed, Literal
 from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.foreign_names import fit_name
 
 __all__ = [
     "Received",
@@ -107,5 +108,5 @@ def put_into_bucket(connection: Connection, source_id: int, name: _Name, bucket:
         "insert into replication.table_bucket (source_id, schema_name, table_name, bucket)"
         " values (%s, %s, %s, %s) on conflict (source_id, schema_name, table_name)"
         " do update set bucket = excluded.bucket",
-        (source_id, *name, bucket),
+        (source_id, *(fit_name(connection, part) for part in name), bucket),
     )

@@ -13,6 +13,7 @@ from datetime import datetime
 from psycopg.rows import class_row
 
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.foreign_names import fit_name
 from pgrepl.postgres.queries import load_query
 from pgrepl.publications.late import LateTable
 
@@ -64,8 +65,8 @@ def mark_late(
             "source_id": source_id,
             "reason": reason,
             "oids": [table.oid for table in tables],
-            "schemas": [table.schema for table in tables],
-            "names": [table.name for table in tables],
+            "schemas": [fit_name(connection, table.schema) for table in tables],
+            "names": [fit_name(connection, table.name) for table in tables],
             "lsns": [str(table.lsn) for table in tables],
             "xids": [table.xid for table in tables],
             "changes": [table.is_changed for table in tables],

@@ -11,6 +11,7 @@ from psycopg.rows import class_row
 from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.foreign_names import fit_name
 from pgrepl.postgres.queries import load_query
 
 __all__ = [
@@ -165,7 +166,7 @@ def add_unknown_table(connection: Connection, source_id: int, name: _Name) -> No
     connection.execute(
         "insert into replication.source_table (source_id, schema_name, table_name, resync_reason)"
         " values (%s, %s, %s, 'it has changes but was never copied') on conflict do nothing",
-        (source_id, *name),
+        (source_id, *(fit_name(connection, part) for part in name)),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.foreign_names import fit_name
 from pgrepl.store.spool.consumer_gaps import note_gap
 
 __all__ = [
@@ -32,6 +33,7 @@ def add_lost_table(
 
     A table that no copy knows yet gets a row, as one whose copy is not whole.
     """
+    name = (fit_name(connection, name[0]), fit_name(connection, name[1]))
     connection.execute(
         "insert into replication.source_table as t"
         " (source_id, schema_name, table_name, resync_reason, lost_lsn)"

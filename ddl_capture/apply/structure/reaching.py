@@ -18,9 +18,9 @@ from pgrepl.store.skipped_code import SkippedCode, record_skipped
 
 __all__ = ["StepRunner"]
 
-#: SQLSTATE classes by which PostgreSQL says that something cannot be made here at all: what it
-#: names is missing, or it is not supported.
-_IMPOSSIBLE = ("0A", "42")
+#: How SQLSTATEs begin by which PostgreSQL says that something cannot be made here at all: what it
+#: names is missing, it is not supported, or has characters that the encoding does not have.
+_IMPOSSIBLE = ("0A", "22P05", "42")
 
 
 @dataclass(frozen=True, slots=True)

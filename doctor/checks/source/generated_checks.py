@@ -9,19 +9,19 @@ from pgrepl.source_code.locale import reason_of_locale
 
 __all__ = ["check_generated_columns"]
 
-_CHECK = "generated-columns"
-
 
 def check_generated_columns(
     source: SourceConfig, found: GeneratedColumns | None, target_locale: str | None
 ) -> Finding:
     """Columns that the target does not compute itself are sent; None: all are, or it is unknown."""
     if found is None:
-        return Finding.ok(_CHECK, "their values are sent")
+        return Finding.ok("generated-columns", "their values are sent")
     if source.trust_code:
-        return Finding.ok(_CHECK, "the target computes them all")
+        return Finding.ok("generated-columns", "the target computes them all")
     if target_locale is None and found.columns:
-        return Finding.skipped(_CHECK, "cannot be judged before the target can be read")
+        return Finding.skipped(
+            "generated-columns", "cannot be judged before the target can be read"
+        )
     objects = []
     for column in found.columns:
         if column.is_code:
@@ -29,9 +29,9 @@ def check_generated_columns(
         elif target_locale and reason_of_locale(column.dependence, found.locale, target_locale):
             objects.append(f"{column.name} (the locale of the source)")
     if not objects:
-        return Finding.ok(_CHECK, "the target computes them all")
+        return Finding.ok("generated-columns", "the target computes them all")
     return Finding(
-        _CHECK,
+        "generated-columns",
         Status.WARNING,
         "pgoutput sends no generated columns before PostgreSQL 18, and the target does not compute"
         f" these: at their next change their tables are parked: {listed(objects)}",

@@ -155,3 +155,39 @@ def test_names_that_are_no_text_concern_their_tables_alone(make_source, target, 
         " where state = 'pending'"
     )
     assert (name[:14], reason) == ("bad? (not text", "it has changes but was never copied")
+
+
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_ddl_with_names_that_the_target_does_not_have_waits_alone(
+    source, target_cluster, make_database, plugin
+):
+    target = make_database(target_cluster, prefix="latin")
+    target.make_anew("LATIN1")
+    source.execute(
+        "create table good (id int primary key)",
+        "create table widened (id int primary key)",
+        "create table renamed (id int primary key)",
+    )
+    pipeline = Pipeline(source, target, plugin=plugin)
+    pipeline.ddl = Applier(pipeline.config)
+    install(pipeline.config.sources[source.name])
+    pipeline.copy()
+    source.execute(
+        'create table "☃" (id int primary key)',
+        'insert into "☃" values (1)',
+        'alter table widened add "☃" int',
+        "insert into widened values (1, 1)",
+        'alter table renamed rename to "☃☃"',
+        'insert into "☃☃" values (1)',
+        "alter table good add more int default 4 /* ☃ */",
+        "insert into good values (1, 1)",
+        'begin; insert into "☃" values (2); truncate good; insert into good values (2, 2); commit',
+    )
+    pipeline.receive()
+    result = pipeline.replay()
+    assert result.error is None
+    assert ("public", "widened") in result.parked
+    assert ("public", "good") not in result.parked
+    assert result.waiting_ddl == 3
+    assert target.rows(f"select id, more from {pipeline.schema()}.good") == [(2, 2)]
+    assert target.value(f"select count(*) from {pipeline.schema()}.widened") == 0

@@ -526,7 +526,7 @@ HOSTILE_SCENARIOS = (
         " create table f (id int, k int); insert into f values (1, 99);"
         " create table p (id int, a int) partition by list (a); create table p_rest partition of p"
         " default; insert into p values (1, 7), (2, 8)",
-        "update t set a = id; update u set s = 1; update v set a = id; update f set k = 1;"
+        "update t set a = id, s = 1; update u set s = 1; update v set a = id; update f set k = 1;"
         " update p set a = 9 where a = 7",
         "alter table t add primary key (a); insert into t values (4, 4, 4)",
         "alter table u add check (s < 10), add more int default 5; insert into u values (4, 4, 4)",
