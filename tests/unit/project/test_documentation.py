@@ -116,6 +116,7 @@ def test_every_check_of_doctor_is_documented_in_its_section():
         "table",
         "capture",
         "future",
+        "generated",
         "publication",
         "rule",
         "orphaned_slot",
