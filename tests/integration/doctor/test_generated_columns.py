@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.doctor import Area, Status
-from tests.support.running.patient import Patient
+from tests.support.observing.patient import Patient
 
 
 @pytest.fixture
