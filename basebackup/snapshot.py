@@ -16,13 +16,14 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.background import BackgroundCall
 from pgrepl.basebackup.rows.parts import TableSize
 from pgrepl.basebackup.rows.task import open_snapshot
+from pgrepl.catalog.slots import read_slot
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.catalog.writers import read_writers
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SourceError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
-from pgrepl.postgres.slot import FAILOVER_VERSION, find_slot
+from pgrepl.postgres.slot import FAILOVER_VERSION
 from pgrepl.postgres.sqlstate import translated
 
 __all__ = ["Keeper", "SnapshotStart", "keep_new_slot", "keep_new_snapshot", "slot_exists"]
@@ -215,7 +216,8 @@ def slot_exists(connection: Connection, endpoint: Endpoint, slot: str, plugin: s
         when it is not owned by pgrepl, or lost.
 
     """
-    found = find_slot(connection, endpoint, slot)
+    with translated(endpoint, "cannot look for the slot"):
+        found = read_slot(connection, slot)
     if found is None:
         return False
     if found.plugin != plugin or not found.is_here:

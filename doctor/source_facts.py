@@ -9,6 +9,7 @@ from typing import LiteralString
 from psycopg import errors
 from psycopg.rows import class_row, scalar_row
 
+from pgrepl.catalog.slots import Slot, read_slot, read_slots
 from pgrepl.catalog.tables import read_tables
 from pgrepl.catalog.unique_keys import UniqueKey, read_unique_keys
 from pgrepl.config.model import SourceConfig
@@ -19,11 +20,9 @@ from pgrepl.postgres.queries import load_query
 
 __all__ = [
     "SQL_ASCII",
-    "OtherSlot",
     "PluginList",
     "SourceFacts",
     "SourceServer",
-    "SourceSlot",
     "SourceTable",
     "TableOwner",
     "read_source",
@@ -103,27 +102,6 @@ class TableOwner:
     opens_schemas: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSlot:
-    """A row of ``sql/source_slot.sql``."""
-
-    #: Both are None for a physical slot.
-    plugin: str | None
-    dbname: str | None
-    is_active: bool
-    wal_status: str | None
-    held_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class OtherSlot:
-    """A row of ``sql/other_slots.sql``."""
-
-    name: str
-    plugin: str
-    held_bytes: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts:
     """Everything known about a source."""
@@ -135,11 +113,11 @@ class SourceFacts:
     #: Sequences of their schemas that cannot be read, as (schema, name).
     unreadable_sequences: Sequence[tuple[str, str]]
     extensions: Sequence[str]
-    slot: SourceSlot | None
+    slot: Slot | None
     #: Who owns the replicated tables, and where.
     owners: Sequence[TableOwner] = ()
     #: Slots of this database that may be pgrepl's, and that nobody reads.
-    other_slots: Sequence[OtherSlot] = ()
+    other_slots: Sequence[Slot] = ()
 
     @property
     def schemas(self) -> frozenset[str]:
@@ -151,10 +129,6 @@ def read_source(connection: Connection, source: SourceConfig) -> SourceFacts:
     """Read all facts about a source."""
     with connection.cursor(row_factory=class_row(SourceServer)) as cursor:
         (server,) = cursor.execute(_query("source_server")).fetchall()
-    with connection.cursor(row_factory=class_row(SourceSlot)) as cursor:
-        slot = cursor.execute(_query("source_slot"), {"slot": source.slot}).fetchone()
-    with connection.cursor(row_factory=class_row(OtherSlot)) as cursor:
-        other_slots = cursor.execute(_query("other_slots"), {"slot": source.slot}).fetchall()
     # Names in SQL_ASCII may be no text at all, and such a source is refused anyway.
     tables = [] if server.encoding == SQL_ASCII else _read_tables(connection, source.selection)
     oids = [table.oid for table in tables]
@@ -168,10 +142,19 @@ def read_source(connection: Connection, source: SourceConfig) -> SourceFacts:
         tables=tables,
         unreadable_sequences=_read_closed_sequences(connection, tables),
         extensions=extensions,
-        slot=slot,
+        slot=read_slot(connection, source.slot),
         owners=owners,
-        other_slots=other_slots,
+        other_slots=_read_other_slots(connection, source.slot),
     )
+
+
+def _read_other_slots(connection: Connection, own: str) -> Sequence[Slot]:
+    return [
+        slot
+        for slot in read_slots(connection)
+        if slot.name.startswith("pgrepl") and slot.name != own
+        if not slot.is_active and not slot.is_temporary
+    ]
 
 
 def _read_closed_sequences(

@@ -13,6 +13,7 @@ from psycopg import errors
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from pgrepl.catalog.names import may_call
+from pgrepl.catalog.slots import read_slots
 from pgrepl.config.dsn import Endpoint, Side
 from pgrepl.drop.publications import (
     PublicationSide,
@@ -127,12 +128,7 @@ class SourceSide:
 def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> SourceSide:
     """Read what is there, by the catalogue alone."""
     with translated(endpoint, "cannot look for what pgrepl made"):
-        slots = connection.execute(
-            "select slot_name, active_pid from pg_replication_slots"
-            " where plugin = any (%s) and database = current_database() and not temporary"
-            " order by 1",
-            (list(PLUGINS),),
-        ).fetchall()
+        slots = read_slots(connection)
         triggers = connection.execute(
             "select t.evtname, t.evtenabled <> 'D' from pg_event_trigger t"
             " join pg_proc p on p.oid = t.evtfoid join pg_namespace n on n.oid = p.pronamespace"
@@ -149,7 +145,11 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
         ).fetchall()
         may_switch = may_call(connection, _SCHEMA, "switch", 1)
         publications = look_at_publications(connection, slot)
-    active: dict[str, int | None] = dict(slots)
+    active = {
+        found.name: found.active_pid
+        for found in slots
+        if found.plugin in PLUGINS and not found.is_temporary
+    }
     return SourceSide(
         has_slot=slot in active,
         active_pid=active.pop(slot, None),

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 
+from pgrepl.catalog.slots import read_slot
 from pgrepl.catalog.writers import read_writers
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import AlreadyRunning, SourceError
@@ -149,12 +150,8 @@ class _Change:
         return True
 
     def _plugin_of(self, slot: str) -> str | None:
-        row = self._connection.execute(
-            "select plugin from pg_replication_slots"
-            " where slot_name = %s and database = current_database()",
-            (slot,),
-        ).fetchone()
-        return None if row is None else str(row[0])
+        found = read_slot(self._connection, slot)
+        return found.plugin if found is not None and found.is_here else None
 
     def _make(self, original: str, slot: str) -> None:
         self._connection.execute(

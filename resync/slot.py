@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pgrepl.catalog.slots import read_slot
 from pgrepl.errors import SourceError
-from pgrepl.postgres.slot import find_slot
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.sides import Sides
 from pgrepl.terminal import command
 
@@ -20,7 +21,8 @@ def check_slot(sides: Sides) -> None:
 
     """
     name = sides.row.name
-    found = find_slot(sides.source_session, sides.source.endpoint, sides.row.slot)
+    with translated(sides.source.endpoint, "cannot look for the slot"):
+        found = read_slot(sides.source_session, sides.row.slot)
     if found is not None and not found.is_lost:
         return
     restart = command("basebackup", name, "--restart")

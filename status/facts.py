@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from pgrepl.catalog.slots import Slot
 from pgrepl.catalog.unreadable import Unreadable
 from pgrepl.lsn import Lsn
 from pgrepl.store.monitoring.counters import BatchCounter
@@ -23,9 +24,9 @@ from pgrepl.store.tables.copy_work import TableProgress
 __all__ = ["SourceFacts", "TargetFacts"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts:
-    """A row of ``sql/source.sql``; the slot's columns are None when there is no slot."""
+    """A row of ``sql/source.sql``, and its slot; what is the slot's is None when there is none."""
 
     is_standby: bool
     #: None on a standby, as is the timeline.
@@ -33,18 +34,18 @@ class SourceFacts:
     clock_at: datetime
     system_identifier: int
     timeline: int | None
-    plugin: str | None
-    slot_dbname: str | None
-    is_active: bool
-    wal_status: str | None
+    plugin: str | None = None
+    slot_dbname: str | None = None
+    is_active: bool = False
+    wal_status: str | None = None
     #: What can be written before the slot is lost; None without a limit.
-    safe_bytes: int | None
-    restart_lsn: Lsn | None
-    confirmed_lsn: Lsn | None
+    safe_bytes: int | None = None
+    restart_lsn: Lsn | None = None
+    confirmed_lsn: Lsn | None = None
     #: Of the walsender; None when no receiver is connected.
-    sent_lsn: Lsn | None
-    write_lsn: Lsn | None
-    receiver_since: datetime | None
+    sent_lsn: Lsn | None = None
+    write_lsn: Lsn | None = None
+    receiver_since: datetime | None = None
     #: ``max_slot_wal_keep_size``; None: no limit.
     keep_bytes: int | None = None
     #: WAL that the server wrote per second since its statistics were last reset.
@@ -55,6 +56,19 @@ class SourceFacts:
     unpublished: Sequence[str] = ()
     #: It is topics or files: positions count records, and there is no slot.
     is_stream: bool = False
+
+    def with_slot(self, slot: Slot) -> SourceFacts:
+        """Return the same with the state of its slot."""
+        return replace(
+            self,
+            plugin=slot.plugin,
+            slot_dbname=slot.dbname,
+            is_active=slot.is_active,
+            wal_status=slot.wal_status,
+            safe_bytes=slot.safe_bytes,
+            restart_lsn=slot.restart_lsn,
+            confirmed_lsn=slot.confirmed_flush_lsn,
+        )
 
     def seconds_to_loss(self, wal_bytes_per_s: float | None) -> float | None:
         """Return how long a slot that nobody reads lasts when WAL is written at this rate.

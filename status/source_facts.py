@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from psycopg.rows import class_row
 
+from pgrepl.catalog.slots import read_slot
 from pgrepl.catalog.unreadable import read_unreadable_tables
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
@@ -40,8 +41,12 @@ def read_source(config: SourceConfig) -> SourceFacts:
         translated(endpoint, "cannot read its status"),
         connection.cursor(row_factory=class_row(SourceFacts)) as cursor,
     ):
+        # First: where the source stands is never before what its slot says.
+        slot = read_slot(connection, config.slot)
+        receiver = None if slot is None else slot.active_pid
         query = load_query("pgrepl.status", "source")
-        (facts,) = cursor.execute(query, {"slot": config.slot}).fetchall()
+        (facts,) = cursor.execute(query, {"receiver": receiver}).fetchall()
+        facts = facts if slot is None else facts.with_slot(slot)
         unpublished: Sequence[str] = ()
         if config.plugin == "pgoutput" and not facts.is_standby:
             found = read_publications(connection, config).unpublished(config.selection)

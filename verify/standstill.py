@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import psycopg
 
+from pgrepl.catalog.slots import read_slot
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
@@ -54,9 +55,7 @@ def read_waiting(connection: Connection, slot: str, until: Lsn) -> tuple[Lsn, Wa
 
 def _begin(connection: Connection, slot: str) -> Lsn | None:
     """Return where a slot begins; None when it is in use, or of another plugin."""
-    row = connection.execute(
-        "select confirmed_flush_lsn from pg_replication_slots where slot_name = %s"
-        " and not active and plugin = 'wal2json' and database = current_database()",
-        (slot,),
-    ).fetchone()
-    return None if row is None else row[0]
+    found = read_slot(connection, slot)
+    if found is None or found.is_active or not found.is_here or found.plugin != "wal2json":
+        return None
+    return found.confirmed_flush_lsn

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg.rows import class_row
 
 from pgrepl.catalog.rule_facts import find_source_problems
+from pgrepl.catalog.slots import Slot, read_slot
 from pgrepl.config.model import SourceConfig
 from pgrepl.ddl_capture.source import is_capturing
 from pgrepl.errors import ConfigError
@@ -32,30 +33,25 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """A row of ``sql/source_facts.sql``; the slot's columns are None when there is no slot."""
+    """A row of ``sql/source_facts.sql``, and the slot; None when there is none."""
 
     encoding: str
     is_standby: bool
     flush_lsn: Lsn | None
     #: 0: the source waits for ever.
     wal_sender_timeout_s: float
-    slot_plugin: str | None
-    slot_dbname: str | None
-    confirmed_flush_lsn: Lsn | None
-    #: Where the source has to begin to decode.
-    restart_lsn: Lsn | None
-    wal_status: str | None
-    #: Whether standbys keep it too; None before PostgreSQL 17.
-    is_failover: bool | None = None
+    slot: Slot | None = None
 
 
 def read_facts(config: SourceConfig) -> SourceFacts:
     """Read what must hold before streaming begins."""
     with _session(config, "cannot read the state of the slot") as connection:
+        # First: where the source stands is never before what its slot says.
+        slot = read_slot(connection, config.slot)
         with connection.cursor(row_factory=class_row(SourceFacts)) as cursor:
             query = load_query("pgrepl.receiver.postgres", "source_facts")
-            (facts,) = cursor.execute(query, {"slot": config.slot}).fetchall()
-        return facts
+            (facts,) = cursor.execute(query).fetchall()
+        return replace(facts, slot=slot)
 
 
 def read_catalogue(config: SourceConfig) -> Sequence[CatalogueTable]:

@@ -134,9 +134,10 @@ class PostgresSource:
                 identity.timeline,
                 extra={"source": self._config.name},
             )
-        if facts.is_failover is False:
+        slot = facts.slot
+        if slot is not None and slot.is_failover is False:
             stream.enable_failover()
-        if facts.wal_status == "unreserved":
+        if slot is not None and slot.wal_status == "unreserved":
             logger.warning(
                 "the source is about to remove what was not received yet;"
                 " raise max_slot_wal_keep_size",

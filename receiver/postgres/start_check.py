@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pgrepl.catalog.slots import Slot
 from pgrepl.errors import SourceError, SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.slot import PLUGINS
@@ -62,7 +63,7 @@ def check_start(
 
     """
     _check_source(row, facts, identity)
-    _check_slot(row, facts, plugin)
+    slot = _check_slot(row, facts.slot, plugin)
     start = _check_target(row, origin, progress)
     _check_timeline(row, start, identity)
     again = _again(row)
@@ -72,12 +73,13 @@ def check_start(
             " it was restored to the past",
             hint=again,
         )
-    check_confirmed(row, start, facts.confirmed_flush_lsn)
+    check_confirmed(row, start, slot)
     return start
 
 
-def check_confirmed(row: SourceRow, start: Lsn, confirmed: Lsn | None) -> None:
+def check_confirmed(row: SourceRow, start: Lsn, slot: Slot | None) -> None:
     """Refuse a slot that does not send what comes after the start any more."""
+    confirmed = None if slot is None else slot.confirmed_flush_lsn
     if confirmed is not None and confirmed > start:
         raise SourceError(
             f'slot "{row.slot}" of source "{row.name}" was consumed up to {confirmed} by'
@@ -122,33 +124,34 @@ def _check_timeline(row: SourceRow, start: Lsn, identity: Identity) -> None:
         )
 
 
-def _check_slot(row: SourceRow, facts: SourceFacts, plugin: str) -> None:
+def _check_slot(row: SourceRow, slot: Slot | None, plugin: str) -> Slot:
     again = _again(row)
     where = f'slot "{row.slot}" of source "{row.name}"'
     change = command("receive", row.name, "--change-plugin")
-    if facts.slot_plugin is None:
+    if slot is None or slot.plugin is None:
         raise SourceError(
             f"{where} does not exist any more",
             hint=f"If its plugin was being changed: {change}. Else copy it again:"
             f" {command('basebackup', row.name, '--restart')}.",
         )
-    if facts.slot_plugin in PLUGINS and facts.slot_plugin != plugin:
+    if slot.plugin in PLUGINS and slot.plugin != plugin:
         raise SourceError(
-            f'{where} is of plugin "{facts.slot_plugin}", the configuration says "{plugin}"',
+            f'{where} is of plugin "{slot.plugin}", the configuration says "{plugin}"',
             hint=f"Change it: {change}.",
         )
-    if facts.slot_plugin != plugin or facts.slot_dbname != row.dbname:
+    if slot.plugin != plugin or slot.dbname != row.dbname:
         raise SourceError(
-            f'{where} belongs to plugin "{facts.slot_plugin}" and database'
-            f' "{facts.slot_dbname}", not to "{plugin}" and "{row.dbname}"',
+            f'{where} belongs to plugin "{slot.plugin}" and database'
+            f' "{slot.dbname}", not to "{plugin}" and "{row.dbname}"',
             hint="It was created again. " + again,
         )
-    if facts.wal_status == "lost":
+    if slot.is_lost:
         raise SourceError(
             f"{where} is lost: it fell behind max_slot_wal_keep_size, and the source removed"
             " what it had not sent",
             hint=again + " Raise max_slot_wal_keep_size.",
         )
+    return slot
 
 
 def _check_target(row: SourceRow, origin: Lsn | None, progress: Progress | None) -> Lsn:

@@ -1,4 +1,4 @@
--- One row: where the source stands, its slot, and the walsender that reads from it.
+-- One row: where the source stands, and the walsender that reads from its slot.
 select pg_is_in_recovery()                                        as is_standby,
        case when not pg_is_in_recovery() then pg_current_wal_lsn() end as lsn,
        clock_timestamp()                                          as clock_at,
@@ -6,13 +6,6 @@ select pg_is_in_recovery()                                        as is_standby,
        case when not pg_is_in_recovery()
             then ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer end
                                                                   as timeline,
-       s.plugin,
-       s.database::text                                           as slot_dbname,
-       coalesce(s.active, false)                                  as is_active,
-       s.wal_status,
-       s.safe_wal_size                                            as safe_bytes,
-       s.restart_lsn,
-       s.confirmed_flush_lsn                                      as confirmed_lsn,
        r.sent_lsn,
        r.write_lsn,
        r.backend_start                                            as receiver_since,
@@ -23,5 +16,4 @@ select pg_is_in_recovery()                                        as is_standby,
                 / nullif(extract(epoch from clock_timestamp() - w.stats_reset), 0))::float8
           from pg_stat_wal w)                                     as average_wal_bytes_per_s
   from (values (true)) one (row)
-  left join pg_replication_slots s on s.slot_name = %(slot)s
-  left join pg_stat_replication r on r.pid = s.active_pid
+  left join pg_stat_replication r on r.pid = %(receiver)s

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from psycopg.sql import SQL, Literal
 
+from pgrepl.catalog.slots import Slot
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
-from pgrepl.doctor.source_facts import OtherSlot
 
 __all__ = ["check_orphaned_slots"]
 
@@ -16,7 +16,7 @@ _MB = 1024 * 1024
 _TAKES_OVER = "_plugin"
 
 
-def check_orphaned_slots(slots: Sequence[OtherSlot], configured: Collection[str]) -> Finding:
+def check_orphaned_slots(slots: Sequence[Slot], configured: Collection[str]) -> Finding:
     """No slot of pgrepl's is there that no source of the configuration has."""
     known = {*configured, *(f"{slot}{_TAKES_OVER}" for slot in configured)}
     orphans = [slot for slot in slots if slot.name not in known]

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
+from pgrepl.catalog.slots import Slot
 from pgrepl.catalog.writers import Writer
 from pgrepl.config.model import Plugin
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
 from pgrepl.doctor.plugin_probe import PATIENCE_S, PluginState, Probe
 from pgrepl.doctor.settings_list import split_list
-from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer, SourceSlot
+from pgrepl.doctor.source_facts import PluginList, SourceFacts, SourceServer
 
 __all__ = ["check_plugin_and_writers"]
 
@@ -42,7 +43,7 @@ def check_plugin_and_writers(
 
 
 def check_plugin_allowed(
-    role: str, plugins: PluginList, slot: SourceSlot | None, probe: Probe | None
+    role: str, plugins: PluginList, slot: Slot | None, probe: Probe | None
 ) -> Finding:
     """Since 15.19 a server runs only the output plugins that ``output_plugin_libraries`` lists."""
     if not plugins.exists:
@@ -117,9 +118,7 @@ def check_special_floats(facts: SourceFacts, probe: Probe | None) -> Finding:
     )
 
 
-def check_writers(
-    slot: SourceSlot | None, probe: Probe | None, writers: Sequence[Writer]
-) -> Finding:
+def check_writers(slot: Slot | None, probe: Probe | None, writers: Sequence[Writer]) -> Finding:
     """A new slot waits until every transaction that has written ends, in any database."""
     if slot is not None:
         return Finding.ok("writers", "the slot is there, no transaction can block its creation")

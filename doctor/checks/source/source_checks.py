@@ -6,12 +6,13 @@ from collections.abc import Collection, Sequence
 
 from psycopg.sql import SQL, Identifier, Literal
 
+from pgrepl.catalog.slots import Slot
 from pgrepl.catalog.writers import Writer
 from pgrepl.config.model import CODE_KINDS, SourceConfig
 from pgrepl.doctor.checks.source.plugin_checks import check_plugin_and_writers
 from pgrepl.doctor.finding import Finding, Remedy, Status
 from pgrepl.doctor.plugin_probe import Probe
-from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceServer, SourceSlot
+from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceServer
 from pgrepl.durations import print_duration
 from pgrepl.postgres.slot import PLUGINS
 from pgrepl.terminal import command
@@ -119,7 +120,7 @@ def check_replication_privilege(server: SourceServer) -> Finding:
     )
 
 
-def check_slots(server: SourceServer, slot: SourceSlot | None) -> Finding:
+def check_slots(server: SourceServer, slot: Slot | None) -> Finding:
     """One slot for us, unless we have it already."""
     free = server.max_slots - server.used_slots
     if slot is not None or free > 0:
@@ -137,7 +138,7 @@ def check_slots(server: SourceServer, slot: SourceSlot | None) -> Finding:
     )
 
 
-def check_wal_senders(server: SourceServer, slot: SourceSlot | None) -> Finding:
+def check_wal_senders(server: SourceServer, slot: Slot | None) -> Finding:
     """One for the receiver, unless it has one already."""
     free = server.max_wal_senders - server.used_wal_senders
     if free > 0 or (slot is not None and slot.is_active):
@@ -155,7 +156,7 @@ def check_wal_senders(server: SourceServer, slot: SourceSlot | None) -> Finding:
     )
 
 
-def check_slot(source: SourceConfig, server: SourceServer, slot: SourceSlot | None) -> Finding:
+def check_slot(source: SourceConfig, server: SourceServer, slot: Slot | None) -> Finding:
     """The slot of ours, when it is there: ours, and not lost."""
     name, plugin = source.slot, source.plugin
     if slot is None:

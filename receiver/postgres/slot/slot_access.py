@@ -115,14 +115,13 @@ class SlotAccess:
 
         """
         facts = read_facts(self.config)
-        check_confirmed(self._row, received, facts.confirmed_flush_lsn)
+        check_confirmed(self._row, received, facts.slot)
         return self._standing(received, facts)
 
     def _standing(self, received: Lsn, facts: SourceFacts) -> Standing:
         # A source without a position is a standby, and refused; one without a slot too.
-        return self._make_standing(
-            received, facts.flush_lsn or received, facts.restart_lsn or Lsn(0)
-        )
+        restart = None if facts.slot is None else facts.slot.restart_lsn
+        return self._make_standing(received, facts.flush_lsn or received, restart or Lsn(0))
 
     def _make_standing(self, received: Lsn, end: Lsn, restart: Lsn) -> Standing:
         is_last = self._stop is not None and self._stop <= end

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from pgrepl.catalog.ownership import OwnerRole
+from pgrepl.catalog.slots import Slot
 from pgrepl.config.dsn import Dsn
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import SchemaTemplate, TableSelection
@@ -30,11 +32,9 @@ from pgrepl.doctor.finding import Area, Examination, Finding, Status, exit_code
 from pgrepl.doctor.machine import ClockReading, check_clocks
 from pgrepl.doctor.plugin_probe import PluginState, Probe
 from pgrepl.doctor.source_facts import (
-    OtherSlot,
     PluginList,
     SourceFacts,
     SourceServer,
-    SourceSlot,
 )
 from pgrepl.doctor.target_facts import SourceCode, TargetFacts, TargetServer
 
@@ -125,8 +125,12 @@ SOURCE = SourceConfig(
 )
 
 
+def slot_of(name: str, plugin: str, **facts: Any) -> Slot:
+    return Slot(name=name, plugin=plugin, dbname="shop", is_here=True, **facts)
+
+
 def test_slot_of_the_other_plugin_says_how_to_change_it():
-    slot = SourceSlot("pgoutput", "shop", is_active=False, wal_status="reserved", held_bytes=1)
+    slot = slot_of("pgrepl_shop", "pgoutput", wal_status="reserved", held_bytes=1)
     finding = check_slot(SOURCE, SERVER, slot)
     assert finding.remedy is not None
     assert (finding.status, finding.remedy.then) == (
@@ -136,7 +140,7 @@ def test_slot_of_the_other_plugin_says_how_to_change_it():
 
 
 def test_slot_about_to_be_lost_fails():
-    slot = SourceSlot("wal2json", "shop", is_active=False, wal_status="unreserved", held_bytes=1)
+    slot = slot_of("pgrepl_shop", "wal2json", wal_status="unreserved", held_bytes=1)
     finding = check_slot(SOURCE, SERVER, slot)
     assert (finding.status, "about to be lost" in finding.message) == (Status.FAILURE, True)
 
@@ -246,9 +250,9 @@ def test_slot_that_is_invalidated_when_nobody_reads_it_is_a_warning(limit_s, sta
 
 def test_slots_that_no_source_has_are_named_with_what_drops_them():
     slots = [
-        OtherSlot("pgrepl_old", "wal2json", 5 << 20),
-        OtherSlot("pgrepl_crm", "wal2json", 0),
-        OtherSlot("pgrepl_shop_plugin", "pgoutput", None),
+        slot_of("pgrepl_old", "wal2json", held_bytes=5 << 20),
+        slot_of("pgrepl_crm", "wal2json", held_bytes=0),
+        slot_of("pgrepl_shop_plugin", "pgoutput"),
     ]
     finding = check_orphaned_slots(slots, ["pgrepl_shop", "pgrepl_crm"])
     assert (finding.status, finding.objects) == (Status.WARNING, ("pgrepl_old",))

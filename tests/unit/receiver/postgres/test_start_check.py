@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pgrepl.catalog.slots import Slot
 from pgrepl.errors import PgreplError, SourceError, SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.catalog import SourceFacts
@@ -15,9 +16,16 @@ from pgrepl.receiver.spool.spool_session import Progress
 from pgrepl.store.sources import SourceRow
 
 ROW = SourceRow(1, "shop", "slot", "db", 77, 1, "streaming", Lsn(0x100))
-FACTS = SourceFacts(
-    "UTF8", False, Lsn(0x900), 60, "wal2json", "db", Lsn(0x100), Lsn(0x80), "reserved"
+SLOT = Slot(
+    name="slot",
+    plugin="wal2json",
+    dbname="db",
+    is_here=True,
+    confirmed_flush_lsn=Lsn(0x100),
+    restart_lsn=Lsn(0x80),
+    wal_status="reserved",
 )
+FACTS = SourceFacts("UTF8", False, Lsn(0x900), 60, SLOT)
 GOOD: dict[str, Any] = {
     "row": ROW,
     "origin": Lsn(0x200),
@@ -26,6 +34,10 @@ GOOD: dict[str, Any] = {
     "identity": Identity(77, 1),
     "plugin": "wal2json",
 }
+
+
+def with_slot(**change: Any) -> SourceFacts:
+    return replace(FACTS, slot=replace(SLOT, **change))
 
 
 def test_begins_at_the_origin():
@@ -51,11 +63,12 @@ def test_first_receiver_begins_at_the_consistent_point():
         ({"identity": Identity(77, 2, {1: Lsn(0x1FF)})}, SourceError, "which ended at 0/1FF"),
         ({"facts": replace(FACTS, is_standby=True)}, SourceError, "standby"),
         ({"facts": replace(FACTS, flush_lsn=Lsn(0x1FF))}, SourceError, "the past"),
-        ({"facts": replace(FACTS, confirmed_flush_lsn=Lsn(0x201))}, SourceError, "consumed"),
-        ({"facts": replace(FACTS, slot_plugin=None)}, SourceError, "does not exist"),
-        ({"facts": replace(FACTS, slot_plugin="pgoutput")}, SourceError, "pgoutput"),
-        ({"facts": replace(FACTS, slot_dbname="other")}, SourceError, "other"),
-        ({"facts": replace(FACTS, wal_status="lost")}, SourceError, "is lost"),
+        ({"facts": with_slot(confirmed_flush_lsn=Lsn(0x201))}, SourceError, "consumed"),
+        ({"facts": replace(FACTS, slot=None)}, SourceError, "does not exist"),
+        ({"facts": with_slot(plugin=None, dbname=None)}, SourceError, "does not exist"),
+        ({"facts": with_slot(plugin="pgoutput")}, SourceError, "pgoutput"),
+        ({"facts": with_slot(dbname="other")}, SourceError, "other"),
+        ({"facts": with_slot(wal_status="lost")}, SourceError, "is lost"),
     ],
 )
 def test_refuses_what_may_have_a_gap_and_says_what_to_do(change, kind, text):

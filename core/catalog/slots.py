@@ -1,0 +1,60 @@
+"""Replication slots, as the server that has them describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+
+from pgrepl.lsn import Lsn
+from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
+
+__all__ = ["Slot", "read_slot", "read_slots"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A row of ``sql/slots.sql``."""
+
+    name: str
+    #: Both are None for a physical slot.
+    plugin: str | None
+    dbname: str | None
+    #: Whether it is one of the database that was asked.
+    is_here: bool
+    is_temporary: bool = False
+    is_active: bool = False
+    #: Who reads from it at this moment.
+    active_pid: int | None = None
+    wal_status: str | None = None
+    #: What can be written before it is lost; None without a limit.
+    safe_bytes: int | None = None
+    #: Where the server has to begin to decode.
+    restart_lsn: Lsn | None = None
+    confirmed_flush_lsn: Lsn | None = None
+    #: WAL that the server keeps for it.
+    held_bytes: int | None = None
+    #: Whether standbys keep it too; None before PostgreSQL 17.
+    is_failover: bool | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server removed WAL that it still needed."""
+        return self.wal_status == "lost"
+
+
+def read_slot(connection: Connection, name: str) -> Slot | None:
+    """Return the slot of a name, in whatever database of the server it is."""
+    return next(iter(_read(connection, name)), None)
+
+
+def read_slots(connection: Connection) -> Sequence[Slot]:
+    """Return the logical slots of this database, by name."""
+    return _read(connection, None)
+
+
+def _read(connection: Connection, name: str | None) -> Sequence[Slot]:
+    with connection.cursor(row_factory=class_row(Slot)) as cursor:
+        return cursor.execute(load_query("pgrepl.catalog", "slots"), {"slot": name}).fetchall()
