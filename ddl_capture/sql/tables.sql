@@ -85,7 +85,7 @@ begin
     if exists (select from pg_catalog.pg_class
                 where oid = 'pgrepl.ddl_log'::pg_catalog.regclass and relreplident <> 'f')
     then
-        -- Pruning must not fail because of somebody's publication.
+        -- Pruning must not fail because of a publication that is not owned by pgrepl.
         alter table pgrepl.ddl_log replica identity full;
     end if;
 end

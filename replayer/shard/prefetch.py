@@ -22,7 +22,7 @@ def one_ahead(items: Generator[_Item, None, None]) -> Iterator[Iterator[_Item]]:
     """Make the next item in a thread while its taker is busy with the last one.
 
     At most one is made and waits, so that no more than two are ever there. What goes wrong in the
-    making is raised where the item would have been taken. Behind the block the thread has ended.
+    making is raised where the item would have been taken. After the block the thread has ended.
     """
     made: SimpleQueue[_Item | Exception] = SimpleQueue()
     wanted = threading.Semaphore(1)

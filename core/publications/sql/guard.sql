@@ -31,7 +31,7 @@ begin
     if exists (select from pg_catalog.pg_class
                 where oid = 'pgrepl.joined_late'::pg_catalog.regclass and relreplident <> 'f')
     then
-        -- Pruning must not fail because of somebody's publication.
+        -- Pruning must not fail because of a publication that is not owned by pgrepl.
         alter table pgrepl.joined_late replica identity full;
     end if;
     -- Whoever may receive reads it.

@@ -438,7 +438,7 @@ def test_sample_compares_a_share_of_each_table(source, target, monkeypatch):
     set_applied(target, source)
     report = verify(target, source, sample=0.1)
     compared = {table.name: (table.compared_count, table.source_rows) for table in report.tables}
-    # Behind the last row there is one range more, without rows.
+    # After the last row there is one range more, without rows.
     assert compared["app.by_number"] in ((3, 60), (3, 40))
     assert 0 < compared["app.by_text"][1] < ROWS
     # Sooner or later each range is looked at.

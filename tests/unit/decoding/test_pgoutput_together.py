@@ -79,7 +79,7 @@ def read(shape, *payloads):
 
 
 def net(shape, changes):
-    """Return the last state of each row, and which are gone."""
+    """Return the last state of each row, and which were deleted."""
     found = net_of(shape, changes)
     assert isinstance(found, KeyedNet)
     rows = {
