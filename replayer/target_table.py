@@ -61,10 +61,12 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Knowledge:
-    """What a session knows of the tables of sources, and of which buckets it has read them."""
+    """What a session knows of the tables of sources, and of which buckets it has listed them."""
 
     tables: dict[tuple[int, TableName], _Known] = field(default_factory=dict)
     buckets: set[tuple[int, int]] = field(default_factory=set)
+    #: By source, the tables of these buckets that were listed and not read yet.
+    unread: dict[int, list[TableName]] = field(default_factory=dict)
 
 
 #: For as long as a session lasts: versions mean nothing to a server restored from a backup.
@@ -72,6 +74,8 @@ _knowledge: MutableMapping[Connection, _Knowledge] = WeakKeyDictionary()
 
 #: The most tables that are read at once before their changes are seen.
 _AHEAD = 500
+#: How many are read with the first that was not; with each one after it twice as many, up to those.
+_FEW_AHEAD = 8
 
 
 class Tables:
@@ -98,6 +102,7 @@ class Tables:
         self._tables: dict[TableName, Table] = {}
         #: Looked up, and not checked yet.
         self._unchecked: dict[TableName, str] = {}
+        self._ahead_count = _FEW_AHEAD
 
     def look_up(self, name: TableName) -> Table:
         """Return a table."""
@@ -106,7 +111,7 @@ class Tables:
             # No table of the target can have it, nor what waits for one.
             table = Table(name, is_copied=False, is_parked=False, start=None, shape=None)
         if table is None:
-            table = self._recall(name) or self._read(name)
+            table = self._recall(name) or self._read_with_others(name)
             self._tables[name] = table
         return table
 
@@ -132,13 +137,29 @@ class Tables:
         known = self._known
         if known is None:
             return
-        unread = [bucket for bucket in buckets if (self._source_id, bucket) not in known.buckets]
-        known.buckets.update((self._source_id, bucket) for bucket in unread)
-        names = [
-            name
-            for name in read_tables_in(self._connection, self._source_id, unread, _AHEAD)
-            if (self._source_id, name) not in known.tables
-        ]
+        unlisted = [bucket for bucket in buckets if (self._source_id, bucket) not in known.buckets]
+        known.buckets.update((self._source_id, bucket) for bucket in unlisted)
+        names = read_tables_in(self._connection, self._source_id, unlisted) if unlisted else ()
+        if names:
+            known.unread.setdefault(self._source_id, []).extend(names)
+            self._read_next(known, _AHEAD)
+
+    def _read_with_others(self, name: TableName) -> Table:
+        """Read a table; where there are more than were read ahead, with some of those."""
+        known = self._known
+        if known is not None and known.unread.get(self._source_id):
+            self._read_next(known, self._ahead_count, first=name)
+            self._ahead_count = min(2 * self._ahead_count, _AHEAD)
+        return self._recall(name) or self._read(name)
+
+    def _read_next(self, known: _Knowledge, count: int, first: TableName | None = None) -> None:
+        """Read some tables that were listed, and one that may have been."""
+        unread = known.unread[self._source_id]
+        names = [] if first is None else [first]
+        while unread and len(names) < count:
+            name = unread.pop()
+            if name != first and (self._source_id, name) not in known.tables:
+                names.append(name)
         if not names:
             return
         # Before the tables themselves: what happens in between makes them others.

@@ -91,13 +91,13 @@ def read_buckets(connection: Connection, source_id: int) -> Mapping[_Name, int]:
 
 
 def read_tables_in(
-    connection: Connection, source_id: int, buckets: Collection[int], limit: int
+    connection: Connection, source_id: int, buckets: Collection[int]
 ) -> Sequence[_Name]:
     """Return tables of a source that were put into some buckets."""
     rows = connection.execute(
         "select schema_name, table_name from replication.table_bucket"
-        " where source_id = %s and bucket = any (%s) limit %s",
-        (source_id, list(buckets), limit),
+        " where source_id = %s and bucket = any (%s)",
+        (source_id, list(buckets)),
     )
     return [(schema, table) for schema, table in rows]
 

@@ -119,6 +119,32 @@ def test_table_changed_between_two_tasks_is_applied_as_it_is_now(source, target)
     assert pipeline.differences() == []
 
 
+def test_more_tables_than_are_read_ahead_are_not_asked_for_one_by_one(source, target, monkeypatch):
+    count = 60
+    for number in range(count):
+        source.execute(f"create table t_{number} (id int primary key)")
+    pipeline = Pipeline(source, target, options={"shards": 1})
+    pipeline.copy()
+    for number in range(count):
+        source.execute(f"insert into t_{number} values (1)")
+    pipeline.receive()
+    asked = []
+    read_versions = target_table.read_versions
+
+    def count_questions(connection, source_id, names):
+        asked.append(len(names))
+        return read_versions(connection, source_id, names)
+
+    monkeypatch.setattr(target_table, "_AHEAD", 10)
+    monkeypatch.setattr(target_table, "read_versions", count_questions)
+    run_tasks(pipeline)
+    assert pipeline.differences() == []
+    # The last one is asked when all are applied: are they still as they were read?
+    assert asked.pop() == count
+    assert sum(asked) == count
+    assert len(asked) < count / 5
+
+
 def test_of_tables_applied_together_only_the_one_that_fails_is_parked(source, target, monkeypatch):
     names = ["a", "b", "c", "d"]
     for name in names:
