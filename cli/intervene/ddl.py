@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.options import JsonOption, SourceArgument
 from pgrepl.cli.output.results import print_json, print_line, print_script
 from pgrepl.errors import DdlError, TargetError, UsageError
 from pgrepl.terminal import command, counted
@@ -34,13 +35,9 @@ __all__ = [
     "uninstall",
 ]
 
-SourceArgument = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="Source.", autocompletion=complete_source)
-]
 SqlOption = Annotated[
     bool, typer.Option("--sql", help="Print the statements for a superuser; run nothing.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 NumberOption = Annotated[
     int | None,
     typer.Option(

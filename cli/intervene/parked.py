@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.options import JsonOption, SourceArgument
 from pgrepl.cli.output.results import ask, print_json, print_line
 from pgrepl.errors import DdlError, UsageError
 from pgrepl.terminal import counted
@@ -21,16 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["list_tables", "retry", "show", "skip"]
 
-_Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="Source.", autocompletion=complete_source)
-]
 _Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="The table as SCHEMA.TABLE on the source.")
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
+def list_tables(invocation: Invocation, *, json_output: JsonOption = False) -> None:
     """List the parked tables, why they are parked, and how much waits.
 
     Exits 50 when a table is parked, unless a person paused it or it waits for a lock.
@@ -58,14 +55,14 @@ def list_tables(invocation: Invocation, *, json_output: _Json = False) -> None:
 
 def show(
     invocation: Invocation,
-    source: _Source,
+    source: SourceArgument,
     table: _Table,
     *,
     limit: Annotated[int, typer.Option("--limit", help="Number of changes to show.", min=1)] = 20,
     show_rows: Annotated[
         bool, typer.Option("--show-rows", help="Show values too, not only names of columns.")
     ] = False,
-    json_output: _Json = False,
+    json_output: JsonOption = False,
 ) -> None:
     """Show the changes that wait for a table, in order."""
     from pgrepl.replayer.parked.parked_tables import find_parked, read_changes
@@ -95,7 +92,7 @@ def show(
 
 def retry(
     invocation: Invocation,
-    source: _Source,
+    source: SourceArgument,
     table: Annotated[
         str | None,
         typer.Argument(metavar="[TABLE]", help="The table as SCHEMA.TABLE on the source."),
@@ -110,7 +107,7 @@ def retry(
             "--record", metavar="TOPIC PARTITION OFFSET", help="Receive one parked record instead."
         ),
     ] = None,
-    json_output: _Json = False,
+    json_output: JsonOption = False,
 ) -> None:
     """Apply what waits for a table, all of it or nothing, and let the table go on.
 
@@ -140,7 +137,7 @@ def retry(
 
 def skip(
     invocation: Invocation,
-    source: _Source,
+    source: SourceArgument,
     table: _Table,
     *,
     through: Annotated[
@@ -152,7 +149,7 @@ def skip(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    json_output: _Json = False,
+    json_output: JsonOption = False,
 ) -> None:
     """Give up changes that wait for a table; the rest waits on, for pgrepl parked retry.
 

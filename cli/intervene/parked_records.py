@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.options import JsonOption, SourceArgument
 from pgrepl.cli.output.results import ask, print_json, print_line
 from pgrepl.errors import DdlError, UsageError
 from pgrepl.terminal import counted
@@ -20,18 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["forget", "records", "retry_parked_records"]
 
-_Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="Source.", autocompletion=complete_source)
-]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 def records(
     invocation: Invocation,
-    source: _Source,
+    source: SourceArgument,
     *,
     limit: Annotated[int, typer.Option("--limit", help="Number of records to show.", min=1)] = 20,
-    json_output: _Json = False,
+    json_output: JsonOption = False,
 ) -> None:
     """List records of a source that could not be read: topic, partition, offset and reason.
 
@@ -68,7 +64,7 @@ def records(
 
 def forget(
     invocation: Invocation,
-    source: _Source,
+    source: SourceArgument,
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="Its topic.")] = None,
     partition: Annotated[
         int | None, typer.Argument(metavar="[PARTITION]", help="Its partition.")

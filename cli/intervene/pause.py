@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.options import JsonOption, SourceArgument
 from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import UsageError
 
@@ -25,15 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["pause", "resume"]
 
-_Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="Source.", autocompletion=complete_source)
-]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 def pause(
     invocation: Invocation,
-    source: _Source,
+    source: SourceArgument,
     tables: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TABLE]...", help="Tables as SCHEMA.TABLE; patterns may have *."),
@@ -42,7 +38,7 @@ def pause(
     reason: Annotated[
         str | None, typer.Option("--reason", help="Why, for whoever looks at pgrepl status.")
     ] = None,
-    json_output: _Json = False,
+    json_output: JsonOption = False,
 ) -> None:
     """Apply nothing to a source's tables, or to some of them, until pgrepl resume.
 
@@ -82,7 +78,7 @@ def pause(
 
 def resume(
     invocation: Invocation,
-    source: _Source,
+    source: SourceArgument,
     tables: Annotated[
         list[str] | None,
         typer.Argument(
@@ -91,7 +87,7 @@ def resume(
         ),
     ] = None,
     *,
-    json_output: _Json = False,
+    json_output: JsonOption = False,
 ) -> None:
     """Go on with what was paused: what waited is applied, then what follows.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.options import JobsOption, JsonOption
 from pgrepl.errors import UsageError, VerifyDifference
 
 if TYPE_CHECKING:
@@ -47,11 +48,8 @@ def verify(
             help="Maximum seconds to wait for the target to pass a position.",
         ),
     ] = 60,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, max=256, help="Number of parallel jobs; default: one per core."),
-    ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    jobs: JobsOption = None,
+    json_output: JsonOption = False,
 ) -> None:
     """Compare sources with their copies: structure, sequences, and row for row by checksums.
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.options import JobsOption, JsonOption, SourceArgument
 from pgrepl.terminal import command
 
 if TYPE_CHECKING:
@@ -20,10 +21,7 @@ __all__ = ["basebackup"]
 
 def basebackup(
     invocation: Invocation,
-    source: Annotated[
-        str,
-        typer.Argument(metavar="SOURCE", help="The source.", autocompletion=complete_source),
-    ],
+    source: SourceArgument,
     *,
     tables: Annotated[
         list[str] | None,
@@ -33,10 +31,7 @@ def basebackup(
         list[str] | None,
         typer.Option("--exclude", metavar="PATTERN", help="Not these: schema.table, may have *."),
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, max=256, help="Number of parallel jobs; default: one per core."),
-    ] = None,
+    jobs: JobsOption = None,
     indexes: Annotated[
         Literal["keys", "all"] | None,
         typer.Option(help="Make keys and unique indexes only, the default, or all indexes."),
@@ -56,7 +51,7 @@ def basebackup(
     lock_timeout: Annotated[
         int, typer.Option(min=1, help="Seconds to wait for a table that is locked.")
     ] = 30,
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_output: JsonOption = False,
 ) -> None:
     """Copy a source into the target, exactly as it is at one position of its WAL.
 

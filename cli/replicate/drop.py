@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.options import JsonOption, SourceArgument
 from pgrepl.cli.output.results import ask, print_json, print_line, print_script
 from pgrepl.errors import UsageError
 
@@ -20,10 +21,7 @@ __all__ = ["drop"]
 
 def drop(
     invocation: Invocation,
-    source: Annotated[
-        str,
-        typer.Argument(metavar="SOURCE", help="The source.", autocompletion=complete_source),
-    ],
+    source: SourceArgument,
     *,
     with_data: Annotated[
         bool, typer.Option("--with-data", help="Drop the copied schemas as well.")
@@ -50,7 +48,7 @@ def drop(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_output: JsonOption = False,
 ) -> None:
     """Remove everything that pgrepl made for a source, on both sides.
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.options import SourceArgument
 from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import UsageError
 from pgrepl.terminal import counted
@@ -25,9 +26,7 @@ __all__ = ["export"]
 
 def export(
     invocation: Invocation,
-    source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="Source.", autocompletion=complete_source)
-    ],
+    source: SourceArgument,
     tables: Annotated[
         list[str] | None,
         typer.Argument(

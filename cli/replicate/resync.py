@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.options import JobsOption, JsonOption, SourceArgument
 from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.errors import UsageError
 from pgrepl.terminal import counted
@@ -28,10 +29,7 @@ _UNITS = {"kB": 1024, "MB": 1024**2, "GB": 1024**3}
 
 def resync(
     invocation: Invocation,
-    source: Annotated[
-        str,
-        typer.Argument(metavar="SOURCE", help="The source.", autocompletion=complete_source),
-    ],
+    source: SourceArgument,
     tables: Annotated[
         list[str] | None,
         typer.Argument(metavar="TABLE...", help="The tables: schema.table, may have *."),
@@ -51,10 +49,7 @@ def resync(
         str | None,
         typer.Option(metavar="RATE", help="Maximum bytes to read, such as 20MB/s."),
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, max=256, help="Number of parallel jobs; default: one per core."),
-    ] = None,
+    jobs: JobsOption = None,
     wait: Annotated[
         int,
         typer.Option(
@@ -66,7 +61,7 @@ def resync(
     cancel: Annotated[
         bool, typer.Option("--cancel", help="End resyncs that are under way instead.")
     ] = False,
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_output: JsonOption = False,
 ) -> None:
     """Copy tables again, or for the first time, while streaming goes on.
 

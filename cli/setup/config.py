@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.cli.invocation import Invocation
+from pgrepl.cli.options import JsonOption
 from pgrepl.cli.output.results import print_json, print_line
 from pgrepl.terminal import json_text
 
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from pgrepl.config.model import Config
 
 __all__ = ["check", "show"]
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def check(invocation: Invocation, *, json_output: JsonOption = False) -> None:

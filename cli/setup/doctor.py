@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgrepl.cli.invocation import Invocation, complete_source
+from pgrepl.cli.options import JsonOption
 from pgrepl.cli.output.results import (
     ask,
     is_terminal,
@@ -41,7 +42,7 @@ def doctor(
         ),
     ] = None,
     *,
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_output: JsonOption = False,
     sql_output: Annotated[
         bool,
         typer.Option(
