@@ -31,6 +31,30 @@ bytes_left(const Stretch *stretch)
 	return (size_t) (stretch->end - stretch->at);
 }
 
+/* Go over bytes that must stand here. */
+static inline bool
+skip(Stretch *rest, const char *text, size_t size)
+{
+	if (bytes_left(rest) < size || memcmp(rest->at, text, size) != 0)
+		return false;
+	rest->at += size;
+	return true;
+}
+
+/* Go over a text that stands in the code, and must stand here. */
+#define SKIP(rest, text) skip(rest, text, sizeof(text) - 1)
+
+/* Go over digits: at least one. */
+static inline bool
+skip_digits(Stretch *rest)
+{
+	const unsigned char *start = rest->at;
+
+	while (rest->at < rest->end && *rest->at >= '0' && *rest->at <= '9')
+		rest->at++;
+	return rest->at > start;
+}
+
 /* Numbers are sent with the most significant byte first; the caller knows they are there. */
 static inline uint16_t
 read_uint16(const unsigned char *at)

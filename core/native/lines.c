@@ -19,28 +19,6 @@ static const unsigned char NULL_TEXT[] = "\\N";
 
 #define MARKED_NULL ((Stretch) {NULL_TEXT, NULL_TEXT + 2})
 
-/* Go over bytes that must stand here. */
-static bool
-skip(Stretch *rest, const char *text, size_t size)
-{
-	if (bytes_left(rest) < size || memcmp(rest->at, text, size) != 0)
-		return false;
-	rest->at += size;
-	return true;
-}
-
-#define SKIP(rest, text) skip(rest, text, sizeof(text) - 1)
-
-static bool
-skip_digits(Stretch *rest)
-{
-	const unsigned char *start = rest->at;
-
-	while (rest->at < rest->end && *rest->at >= '0' && *rest->at <= '9')
-		rest->at++;
-	return rest->at > start;
-}
-
 /* Go over what stands before a quote, and the quote and the comma after it. */
 static bool
 skip_quoted(Stretch *rest)

@@ -50,28 +50,6 @@ find_table(const Flow *flow, Stretch *key)
 	return true;
 }
 
-/* Go over a text that must stand here. */
-static bool
-skip_text(Stretch *rest, const char *text)
-{
-	size_t		size = strlen(text);
-
-	if (bytes_left(rest) < size || memcmp(rest->at, text, size) != 0)
-		return false;
-	rest->at += size;
-	return true;
-}
-
-static bool
-skip_digits(Stretch *rest)
-{
-	const unsigned char *start = rest->at;
-
-	while (rest->at < rest->end && *rest->at >= '0' && *rest->at <= '9')
-		rest->at++;
-	return rest->at > start;
-}
-
 /* Read half of an LSN; no more digits than it can have. */
 static bool
 read_hex(Stretch *rest, uint64_t *number)
@@ -99,7 +77,7 @@ read_lsn(Stretch *rest, uint64_t *lsn)
 	uint64_t	high;
 	uint64_t	low;
 
-	if (!read_hex(rest, &high) || !skip_text(rest, "/") || !read_hex(rest, &low))
+	if (!read_hex(rest, &high) || !SKIP(rest, "/") || !read_hex(rest, &low))
 		return false;
 	*lsn = high << 32 | low;
 	return true;
@@ -113,21 +91,21 @@ read_begin_line(Flow *flow, const unsigned char *message, size_t size, uint64_t 
 	const unsigned char *key;
 	uint64_t	next_lsn;
 
-	if (!skip_text(&rest, LINE_HEAD "B\",\"xid\":") || !skip_digits(&rest) ||
-		!skip_text(&rest, ",\"timestamp\":\""))
+	if (!SKIP(&rest, LINE_HEAD "B\",\"xid\":") || !skip_digits(&rest) ||
+		!SKIP(&rest, ",\"timestamp\":\""))
 		return false;
 	key = rest.at;
 	while (rest.at < rest.end && *rest.at != '"')
 		rest.at++;
-	if (rest.at == key || !skip_text(&rest, "\","))
+	if (rest.at == key || !SKIP(&rest, "\","))
 		return false;
-	if (skip_text(&rest, "\"origin\":") && (!skip_digits(&rest) || !skip_text(&rest, ",")))
+	if (SKIP(&rest, "\"origin\":") && (!skip_digits(&rest) || !SKIP(&rest, ",")))
 		return false;
-	if (!skip_text(&rest, "\"lsn\":\"") || !read_lsn(&rest, commit_lsn) || !skip_text(&rest, "\""))
+	if (!SKIP(&rest, "\"lsn\":\"") || !read_lsn(&rest, commit_lsn) || !SKIP(&rest, "\""))
 		return false;
 	key = rest.at;
-	if (!skip_text(&rest, ",\"nextlsn\":\"") || !read_lsn(&rest, &next_lsn) ||
-		!skip_text(&rest, "\"}") || rest.at != rest.end)
+	if (!SKIP(&rest, ",\"nextlsn\":\"") || !read_lsn(&rest, &next_lsn) ||
+		!SKIP(&rest, "\"}") || rest.at != rest.end)
 		return false;
 	flow->key_at = (size_t) (key - message);
 	return true;
