@@ -14,7 +14,7 @@ from pgrepl.postgres.connect import connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.status.problems.judge import SourceStatus
 from pgrepl.store.migrations import has_step, read_version
-from pgrepl.store.monitoring.history import HISTORY_STEP, Look, read_history, resolution_of
+from pgrepl.store.monitoring.history import HISTORY_STEP, Look, Sight, read_history, resolution_of
 
 __all__ = ["History", "Point", "history_as_json", "look_of", "read_past"]
 
@@ -22,16 +22,9 @@ _PATIENCE_S = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(Sight):
     """An interval of the past: the most that it saw of a lag or a size, and its mean rates."""
 
-    at: datetime
-    is_reachable: bool
-    is_receiving: bool
-    lag_bytes: int | None
-    lag_seconds: float | None
-    held_bytes: int | None
-    spool_bytes: int | None
     #: None: unknown, as before the first look.
     wal_bytes_per_second: float | None
     received_per_second: float | None

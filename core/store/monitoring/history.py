@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
+from psycopg.rows import dict_row
+
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 
@@ -14,6 +16,7 @@ __all__ = [
     "KEPT",
     "LOOK_S",
     "Look",
+    "Sight",
     "read_history",
     "record_looks",
     "resolution_of",
@@ -62,7 +65,8 @@ select s.source_id, i.seconds,
 
 # The interval before the first one is needed for its rates.
 _READ = """
-select s.name, h.source_id, h.seen_at, h.is_reachable, h.is_receiving, h.lag_bytes, h.lag_seconds,
+select s.name, h.source_id, h.seen_at as at, h.is_reachable, h.is_receiving, h.lag_bytes,
+       h.lag_seconds,
        h.held_bytes, h.spool_bytes, h.source_lsn, h.received_transactions, h.received_changes,
        h.applied_changes
   from replication.history h
@@ -74,10 +78,9 @@ select s.name, h.source_id, h.seen_at, h.is_reachable, h.is_receiving, h.lag_byt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What a look found of a source, or what an interval of looks adds up to."""
+class Sight:
+    """How a source was at a time, or at worst in an interval."""
 
-    source_id: int
     at: datetime
     is_reachable: bool
     is_receiving: bool
@@ -86,6 +89,13 @@ class Look:
     lag_seconds: float | None
     held_bytes: int | None
     spool_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look(Sight):
+    """What a look found of a source, or what an interval of looks adds up to."""
+
+    source_id: int
     source_lsn: Lsn | None
     #: Counted since the copy.
     received_transactions: int
@@ -126,8 +136,7 @@ def read_history(
         "since": since,
         "names": None if names is None else list(names),
     }
-    fields = list(Look.__dataclass_fields__)
-    for name, *values in connection.execute(_READ, given):
-        look = Look(**dict(zip(fields, values, strict=True)))
-        found.setdefault(name, []).append(look)
+    with connection.cursor(row_factory=dict_row) as cursor:
+        for row in cursor.execute(_READ, given):
+            found.setdefault(row.pop("name"), []).append(Look(**row))
     return found
