@@ -10,15 +10,13 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.store.ddl_journal import (
     CapturedStatement,
     DecisionKind,
-    Outcome,
     PendingDdl,
-    add_history,
     add_pending,
     read_pending,
     set_decision,
 )
 
-__all__ = ["StatementStopped", "decide", "find_waiting", "record_history", "record_pending"]
+__all__ = ["StatementStopped", "captured_statement", "decide", "find_waiting", "record_pending"]
 
 
 class StatementStopped(DdlStopped):
@@ -40,36 +38,13 @@ class StatementStopped(DdlStopped):
         self.tables = tables
 
 
-def record_history(
-    connection: Connection,
-    captured: CapturedDdl,
-    event: CapturedEvent,
-    outcome: Outcome,
-    *,
-    reason: str | None = None,
-    original: str | None = None,
-    remapped: str | None = None,
-    decided_by: str | None = None,
-) -> None:
-    """Write down what became of a statement."""
-    add_history(
-        connection,
-        _statement(captured, event),
-        outcome,
-        reason=reason,
-        original=original,
-        remapped=remapped,
-        decided_by=decided_by,
-    )
-
-
 def record_pending(
     connection: Connection, captured: CapturedDdl, event: CapturedEvent, stopped: DdlStopped
 ) -> None:
     """Keep what stopped; a decision that led here again is used up."""
     add_pending(
         connection,
-        _statement(captured, event),
+        captured_statement(captured, event),
         original=getattr(stopped, "original", None) or event.query,
         remapped=getattr(stopped, "remapped", None),
         error=stopped.message,
@@ -114,7 +89,8 @@ def decide(
     return chosen
 
 
-def _statement(captured: CapturedDdl, event: CapturedEvent) -> CapturedStatement:
+def captured_statement(captured: CapturedDdl, event: CapturedEvent) -> CapturedStatement:
+    """Return a captured statement as the target's tables know it."""
     return CapturedStatement(
         source_id=captured.source.source_id,
         log_id=event.log_id,

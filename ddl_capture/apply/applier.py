@@ -26,7 +26,7 @@ from pgrepl.ddl_capture.policy.rules import Included, RefusedError
 from pgrepl.errors import DdlStopped, TargetUnavailable
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translate
-from pgrepl.store.ddl_journal import Decision, find_decision, remove_pending
+from pgrepl.store.ddl_journal import Decision, add_history, find_decision, remove_pending
 from pgrepl.store.parked_ddl import end_parking
 from pgrepl.syntax.parse import SqlSyntaxError
 from pgrepl.syntax.remap import RemapError
@@ -200,10 +200,9 @@ class Applier:
         decision: Decision | None,
     ) -> None:
         if decision is not None and decision.kind == "skip":
-            journal.record_history(
+            add_history(
                 application.target.connection,
-                captured,
-                event,
+                journal.captured_statement(captured, event),
                 "discarded",
                 original=event.query,
                 decided_by=decision.decided_by,

@@ -8,7 +8,6 @@ from functools import partial
 
 import psycopg
 
-from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.execution import Execution
 from pgrepl.ddl_capture.apply.identity import note_lacking_identity
 from pgrepl.ddl_capture.apply.parking import ParkedError
@@ -41,13 +40,14 @@ from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
+from pgrepl.ddl_capture.journal import captured_statement
 from pgrepl.ddl_capture.policy.missing_objects import is_needless
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError, refine, skip_reason
 from pgrepl.ddl_capture.policy.screening import Screening
 from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
 from pgrepl.failpoint import reach
 from pgrepl.postgres.sqlstate import is_transient, reason
-from pgrepl.store.ddl_journal import Outcome
+from pgrepl.store.ddl_journal import Outcome, add_history
 from pgrepl.syntax.parse import SqlSyntaxError, Tree
 from pgrepl.syntax.remap import RemapError, remap
 from pgrepl.syntax.statement_kinds import statement_of
@@ -385,10 +385,9 @@ class Application:
     ) -> None:
         self._note_oids()
         notes = dict.fromkeys(filter(None, [reason, *self.target.notes]))
-        journal.record_history(
+        add_history(
             self.target.connection,
-            self.target.captured,
-            self.event,
+            captured_statement(self.target.captured, self.event),
             outcome,
             reason="; ".join(notes) or None,
             original=self.original,
