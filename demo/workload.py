@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 import threading
-from types import TracebackType
 from typing import Self
 
 import psycopg
 
+from pgrepl.throwaway.self_closing import SelfClosing
+
 __all__ = ["Workload"]
 
 
-class Workload:
+class Workload(SelfClosing):
     """Transactions on one source in a thread of their own, while the context lasts."""
 
     def __init__(self, dsn: str) -> None:
@@ -28,12 +29,7 @@ class Workload:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Close it when the transaction in hand is done."""
         self._is_over.set()
         self._thread.join()

@@ -9,17 +9,16 @@ import socket
 import struct
 import threading
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 from psycopg.conninfo import make_conninfo
 
+from pgrepl.throwaway.self_closing import SelfClosing
 from tests.support.database import Database
 
 _HOST = "127.0.0.1"
 
 
-class Proxy:
+class Proxy(SelfClosing):
     """A context manager; ``dsn`` leads through it."""
 
     def __init__(self, database: Database) -> None:
@@ -35,15 +34,8 @@ class Proxy:
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Take no connections any more, and cut those that are there."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._listener.close()
