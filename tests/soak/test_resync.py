@@ -10,8 +10,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 
 import psycopg
@@ -19,6 +18,7 @@ import pytest
 
 from pgrepl.config.model import Plugin
 from tests.support.database import Database
+from tests.support.meanwhile import again, meanwhile
 from tests.support.program import run_pgrepl
 from tests.support.running.killing import write_copy_config
 from tests.support.running.pipeline import QUICK, Pipeline
@@ -42,32 +42,6 @@ create table app.added (id integer primary key, n bigint not null, body text, se
 insert into app.added select * from app.items;
 """
 PLACES = ["parked", "waited", "made", "planned", "copied", "before_swap_commit", "swapped"]
-
-
-@contextmanager
-def always(*acts: Callable[[], None]) -> Iterator[None]:
-    """Do some things again and again, each in a thread, until the block ends."""
-    stop = threading.Event()
-    errors: list[BaseException] = []
-
-    def run(act: Callable[[], None]) -> None:
-        try:
-            while not stop.is_set():
-                act()
-                stop.wait(0.01)
-        except BaseException as exc:  # noqa: BLE001  raised below
-            errors.append(exc)
-
-    threads = [threading.Thread(target=run, args=(act,)) for act in acts]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert errors == []
 
 
 def write_some(connection: psycopg.Connection, dice: random.Random, table: str) -> None:
@@ -177,9 +151,8 @@ def test_tables_that_are_copied_again_and_added_are_the_source(source, target, t
             wrong.append(("plain", count, distinct))
 
     tables = ["items"]
-    with always(
-        follow, read, *(make_writer(source, random.Random(seed * 10 + n), tables) for n in range(2))
-    ):
+    writers = [make_writer(source, random.Random(seed * 10 + n), tables) for n in range(2)]
+    with meanwhile(*(again(act, 0.01) for act in (follow, read, *writers))):
         source.execute(NEW)
         for round_ in range(6):
             chosen = dice.sample(["app.items", "app.plain", "app.log"], dice.randrange(1, 4))

@@ -10,7 +10,7 @@ from pgrepl.basebackup.dry_run import plan_copy
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import SourceError
-from tests.support.running.copying import SQL, copy, has_slot, make_config, slot_of
+from tests.support.running.copying import copy, has_slot, make_config, make_objects, slot_of
 from tests.support.running.replaying import checksums, replay_slot
 
 # Whoever runs the source's code on the target finds what it read and wrote.
@@ -379,13 +379,7 @@ def test_code_needs_neither_tables_that_are_not_copied_nor_extensions(source, ta
 
 
 def test_rows_of_every_type_arrive_without_code(source, target):
-    source.execute((SQL / "objects.sql").read_text(), (SQL / "objects_rows.sql").read_text())
-    target.execute(
-        "create schema extensions",
-        "create extension hstore schema extensions",
-        "create extension citext",
-        "create extension btree_gist",
-    )
+    make_objects(source, target)
     report = copy(target, source, jobs=1)
     for schema in ("shop", "kit", 'Odd.Schema "q"'):
         expected = checksums(source, schema)

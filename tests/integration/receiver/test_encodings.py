@@ -48,6 +48,8 @@ def test_text_in_another_encoding_is_spooled_as_it_came_and_shown_in_the_targets
         streaming = stream_from(database)
         connection.execute("insert into tête values (1, 'élan')")
     streaming.receive_once()
+    (line,) = streaming.lines()
+    assert (line["table"], line["columns"][1]["value"]) == ("tête", "élan")
     ((encoding, payload),) = streaming.target.rows(
         "select encoding, payload from replication.raw_messages"
     )

@@ -95,20 +95,6 @@ def test_values_arrive_as_the_source_printed_them(source, stream_from, has_text_
     assert json.loads(line)["columns"][-1]["name"] == f"c{len(VALUES) - 1}"
 
 
-def test_source_in_another_encoding_arrives_in_the_targets(
-    source_cluster, make_database, stream_from
-):
-    database = make_database(source_cluster, prefix="latin")
-    database.make_anew("LATIN1")
-    with database.connect(client_encoding="UTF8") as connection:
-        connection.execute("create table tête (id int primary key, note text)")
-        streaming = stream_from(database)
-        connection.execute("insert into tête values (1, 'élan')")
-    streaming.receive_once()
-    (line,) = streaming.lines()
-    assert (line["table"], line["columns"][1]["value"]) == ("tête", "élan")
-
-
 def test_unchanged_toast_stays_absent(source, stream_from):
     source.execute(
         "create table big (id int primary key, n int, body text)",

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.database import Database
+from tests.support.meanwhile import meanwhile
 from tests.support.running.live import Live
 from tests.support.workloads.live_writers import FILL, SPOIL, TABLE, live_writers
 
@@ -22,24 +23,18 @@ def _small_chunks(monkeypatch):
 @contextmanager
 def reader(target: Database) -> Iterator[list[tuple[int, int]]]:
     """Read the copy all the time, and note whenever it is empty or has rows that never were."""
-    stop = threading.Event()
     noted: list[tuple[int, int]] = []
     query = "select count(*), count(*) filter (where tag <> md5(a || body)) from app_copy.t"
 
-    def read() -> None:
+    def read(stop: threading.Event) -> None:
         with target.connect() as connection:
             while not stop.wait(0.02):
                 ((count, wrong_count),) = connection.execute(query).fetchall()
                 if not count or wrong_count:
                     noted.append((count, wrong_count))
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
+    with meanwhile(read):
         yield noted
-    finally:
-        stop.set()
-        thread.join()
 
 
 @pytest.mark.parametrize(

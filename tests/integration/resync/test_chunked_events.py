@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -20,6 +19,7 @@ from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import CancelledError, ResyncOptions
 from pgrepl.resync.run import resync_tables
 from tests.support.database import Database
+from tests.support.meanwhile import at_pause
 from tests.support.running.copying import Recorder
 from tests.support.running.live import Live
 
@@ -46,20 +46,6 @@ def live(source: Database, target: Database, tmp_path) -> Live:
         "insert into app_copy.t select g, g, 'extra' from generate_series(500, 510) g",
     )
     return live
-
-
-def at_pause(number: int, act: Callable[[], object]) -> Callable[[float], None]:
-    """Return what sleeps, and acts when it is asked to for the so manieth time."""
-    calls = 0
-
-    def pause(seconds: float) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == number:
-            act()
-        time.sleep(seconds)
-
-    return pause
 
 
 def test_killed_anywhere_it_goes_on_after_the_last_chunk(live):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import CancelledError, ResyncOptions
 from pgrepl.resync.run import resync_tables
 from tests.support.database import Database
+from tests.support.meanwhile import at_pause, meanwhile
 from tests.support.running.copying import Recorder
 from tests.support.running.live import Live
 from tests.support.workloads.live_writers import FILL, TABLE, live_writers
@@ -46,14 +46,13 @@ def begin(
 @contextmanager
 def reader(target: Database) -> Iterator[list[object]]:
     """Look for the table all the time, and note what is wrong when it is there."""
-    stop = threading.Event()
     noted: list[object] = []
     query = (
         "select count(*) > 300, count(*) = count(distinct id), bool_and(tag = md5(a || body))"
         " from app_copy.t"
     )
 
-    def read() -> None:
+    def read(stop: threading.Event) -> None:
         with target.connect() as connection:
             while not stop.wait(0.02):
                 ((is_there,),) = connection.execute(
@@ -63,26 +62,8 @@ def reader(target: Database) -> Iterator[list[object]]:
                 if row != (True, True, True):
                     noted.append(row)
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
+    with meanwhile(read):
         yield noted
-    finally:
-        stop.set()
-        thread.join()
-
-
-def at_pause(number: int, act: Callable[[], object]) -> Callable[[float], None]:
-    calls = 0
-
-    def pause(seconds: float) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == number:
-            act()
-        time.sleep(seconds)
-
-    return pause
 
 
 def is_shown(target: Database) -> bool:
@@ -167,9 +148,8 @@ def test_ddl_starts_it_over(source, target, tmp_path):
 def reader_of_nothing(target: Database) -> Iterator[list[int]]:
     """Say in the end how often a table was there without rows."""
     counts = [0]
-    stop = threading.Event()
 
-    def read() -> None:
+    def read(stop: threading.Event) -> None:
         with target.connect() as connection:
             while not stop.wait(0.02):
                 ((oid,),) = connection.execute("select to_regclass('app_copy.t')").fetchall()
@@ -177,13 +157,8 @@ def reader_of_nothing(target: Database) -> Iterator[list[int]]:
                     ((count,),) = connection.execute("select count(*) from app_copy.t").fetchall()
                     counts[0] += count == 0
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
+    with meanwhile(read):
         yield counts
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_truncate_starts_it_over(source, target, tmp_path):

@@ -6,7 +6,6 @@ The source counts transactions beyond 32 bits, of which the stream has the lower
 from __future__ import annotations
 
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +23,7 @@ from pgrepl.resync.run import resync_tables
 from pgrepl.throwaway.cluster import LOGICAL_DECODING, Cluster
 from pgrepl.throwaway.unprivileged import server_account
 from tests.support.database import Database
+from tests.support.meanwhile import again, meanwhile
 from tests.support.program import run_pgrepl
 from tests.support.running.copying import Recorder
 from tests.support.running.killing import write_copy_config
@@ -82,26 +82,13 @@ def source(later_cluster: Cluster, make_database: Callable[..., Database]) -> Da
 @contextmanager
 def following(pipeline: Pipeline) -> Iterator[None]:
     """Receive and replay all the time. DDL on a table that is copied waits, and its source too."""
-    stop = threading.Event()
-    failed: list[BaseException] = []
 
-    def run() -> None:
-        try:
-            while not stop.is_set():
-                pipeline.receive()
-                pipeline.replay(ALONE)
-                stop.wait(0.05)
-        except BaseException as exc:  # noqa: BLE001  raised below
-            failed.append(exc)
+    def follow() -> None:
+        pipeline.receive()
+        pipeline.replay(ALONE)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with meanwhile(again(follow, 0.05)):
         yield
-    finally:
-        stop.set()
-        thread.join()
-    assert failed == []
 
 
 def resync(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+from pathlib import Path
 from typing import Any, LiteralString
 
 import psycopg
@@ -15,6 +16,7 @@ from pgrepl.errors import AlreadyRunning, SourceUnavailable, TargetError, UsageE
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from pgrepl.store.parked import follow_parking
+from tests.support.database import Database
 from tests.support.program import run_pgrepl
 from tests.support.running.copying import Recorder, copy, make_config, slot_of
 from tests.support.running.killing import write_copy_config
@@ -138,6 +140,13 @@ def _run_cancelled(connection: psycopg.Connection, statement: LiteralString) -> 
         connection.execute(statement)
 
 
+def resync_until_killed(source: Database, target: Database, folder: Path, place: str) -> None:
+    config = write_copy_config(folder, source, target)
+    command = ("resync", source.name, "app.accounts", "--config", config)
+    killed = run_pgrepl(*command, env={"PGREPL_FAILPOINT": f"{place}:kill"})
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+
 @pytest.mark.parametrize(
     "place",
     [
@@ -152,10 +161,7 @@ def _run_cancelled(connection: psycopg.Connection, statement: LiteralString) -> 
 def test_killed_resync_is_started_over_by_the_same_command(source, target, tmp_path, place):
     make_tables(source)
     copy(target, source)
-    config = write_copy_config(tmp_path, source, target)
-    command = ("resync", source.name, "app.accounts", "--config", config)
-    killed = run_pgrepl(*command, env={"PGREPL_FAILPOINT": f"{place}:kill"})
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    resync_until_killed(source, target, tmp_path, place)
     assert states(target)["accounts"][1]
     resync(target, source, "app.accounts")
     assert states(target)["accounts"] == ("ready", True)
@@ -167,10 +173,7 @@ def test_killed_resync_is_started_over_by_the_same_command(source, target, tmp_p
 def test_killed_resync_is_not_finished_by_one_of_another_table(source, target, tmp_path, place):
     make_tables(source)
     copy(target, source)
-    config = write_copy_config(tmp_path, source, target)
-    command = ("resync", source.name, "app.accounts", "--config", config)
-    killed = run_pgrepl(*command, env={"PGREPL_FAILPOINT": f"{place}:kill"})
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    resync_until_killed(source, target, tmp_path, place)
     resync(target, source, "app.moves")
     assert states(target)["accounts"] == ("copying", True)
     assert states(target)["moves_0"] == ("ready", True)

@@ -162,17 +162,21 @@ def test_applied_is_as_far_as_received_when_nothing_waits(streaming):
     assert found.applied == found.flushed
 
 
+def apply_change_of_long_ago(streaming: Streaming) -> None:
+    insert(streaming, 1, 10)
+    end = source_lsn(streaming)
+    wait_until(lambda: positions(streaming).flushed.lsn >= end)
+    apply_spool(streaming)
+    streaming.target.execute(
+        "update replication.receive_progress set commit_at = now() - interval '3 h'"
+    )
+
+
 def test_idle_source_has_no_lag_however_old_its_last_change(stream_alone):
     streaming = stream_alone()
     with streaming.start() as receiver:
         receiver.wait_streaming()
-        insert(streaming, 1, 10)
-        end = source_lsn(streaming)
-        wait_until(lambda: positions(streaming).flushed.lsn >= end)
-        apply_spool(streaming)
-        streaming.target.execute(
-            "update replication.receive_progress set commit_at = now() - interval '3 h'"
-        )
+        apply_change_of_long_ago(streaming)
         wait_until(lambda: positions(streaming).applied.lag_bytes == 0)
         assert positions(streaming).applied.lag_s == 0
 
@@ -183,13 +187,7 @@ def test_traffic_of_other_databases_is_no_lag_of_hours(stream_alone, make_databa
     other.execute("create table noise (x text)")
     with streaming.start() as receiver:
         receiver.wait_streaming()
-        insert(streaming, 1, 10)
-        end = source_lsn(streaming)
-        wait_until(lambda: positions(streaming).flushed.lsn >= end)
-        apply_spool(streaming)
-        streaming.target.execute(
-            "update replication.receive_progress set commit_at = now() - interval '3 h'"
-        )
+        apply_change_of_long_ago(streaming)
         other.execute("insert into noise select repeat('x', 1000) from generate_series(1, 1000)")
         end = source_lsn(streaming)
         # The receiver records such traffic every five seconds.

@@ -12,10 +12,10 @@ from pgrepl.config.rules import Rules
 from pgrepl.errors import AlreadyRunning, SourceError, TargetError
 from pgrepl.postgres.connect import connect
 from tests.support.running.copying import (
-    SQL,
     Recorder,
     copy,
     has_slot,
+    make_objects,
     slot_of,
     state_of,
     structure,
@@ -77,13 +77,7 @@ def test_copy_equals_the_source_at_the_slots_own_snapshot_while_writers_run(sour
 
 
 def test_every_kind_of_object_and_type_arrives(source, target):
-    source.execute((SQL / "objects.sql").read_text(), (SQL / "objects_rows.sql").read_text())
-    target.execute(
-        "create schema extensions",
-        "create extension hstore schema extensions",
-        "create extension citext",
-        "create extension btree_gist",
-    )
+    make_objects(source, target)
     with connect(source.endpoint(Side.SOURCE), "test") as connection:
         plain = {str(table) for table in read_tables(connection, Rules()) if table.is_plain}
     assert "shop.plain" in plain

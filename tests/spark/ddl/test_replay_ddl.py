@@ -6,12 +6,10 @@ import pytest
 
 from pgrepl.ddl_capture import Applier, install
 from pgrepl.errors import DdlStopped
-from pgrepl.replayer.serial.transaction import SerialTransaction
-from pgrepl.replayer.session import open_session
 from pgrepl.store.progress.shard_progress import Fenced
-from tests.support.running.backlog import die_at, plan
+from tests.support.running.backlog import die_at, plan, run_serial
 from tests.support.running.copying import structure
-from tests.support.running.pipeline import IN_PIECES, QUICK, Pipeline
+from tests.support.running.pipeline import IN_PIECES, Pipeline
 from tests.support.workloads.workload import make_tables
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
@@ -126,15 +124,6 @@ def test_transactions_together_that_come_too_late_change_nothing(source, target)
     work, _ = plan(pipeline)
     assert (work.batch.kind, work.batch.from_seq, work.batch.to_seq) == ("serial", 0, 3)
     assert pipeline.replay().error is None
-    with pytest.raises(Fenced), open_session(pipeline.config.target.endpoint, QUICK) as connection:
-        SerialTransaction(
-            connection,
-            work.source,
-            work.batch,
-            on_error="park",
-            on_conflict="error",
-            ddl_on_error="stop",
-            ddl=Applier(pipeline.config),
-            settings=QUICK,
-        ).run()
+    with pytest.raises(Fenced):
+        run_serial(pipeline, work, Applier(pipeline.config))
     assert_equal(pipeline)

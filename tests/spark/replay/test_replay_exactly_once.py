@@ -7,12 +7,11 @@ import pytest
 from pgrepl.errors import TargetUnavailable
 from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.batch_commit import merge_batch, staging_prefix
-from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
 from pgrepl.replayer.spark_job import ShardJobs
 from pgrepl.store.progress.shard_progress import Fenced, finish
-from tests.support.running.backlog import control, die_at, plan
+from tests.support.running.backlog import control, die_at, plan, run_serial
 from tests.support.running.pipeline import QUICK, NoDdl
 
 #: A few parts of the spool make a chunk, and the next is read while one is applied.
@@ -53,20 +52,6 @@ def apply_up_to_truncate(backlog):
     work, _ = plan(backlog)
     assert work.batch.kind == "serial"
     return work
-
-
-def run_serial(backlog, work):
-    with open_session(backlog.config.target.endpoint, QUICK) as connection:
-        SerialTransaction(
-            connection,
-            work.source,
-            work.batch,
-            on_error="park",
-            on_conflict="error",
-            ddl_on_error="stop",
-            ddl=NoDdl(),
-            settings=QUICK,
-        ).run()
 
 
 @pytest.mark.parametrize("place", ["fenced", "chunk_applied", "before_commit", "after_commit"])
@@ -161,7 +146,7 @@ def test_driver_killed_while_it_merges(backlog, place):
 @pytest.mark.parametrize("place", ["before_serial_commit", "after_serial_commit"])
 def test_driver_killed_in_a_transaction_with_truncate(backlog, place):
     work = apply_up_to_truncate(backlog)
-    die_at(f"replayer.{place}", lambda: run_serial(backlog, work))
+    die_at(f"replayer.{place}", lambda: run_serial(backlog, work, NoDdl()))
     finish_and_compare(backlog)
 
 
@@ -207,7 +192,7 @@ def test_transaction_with_truncate_that_comes_too_late_changes_nothing(backlog):
     work = apply_up_to_truncate(backlog)
     finish_and_compare(backlog)
     with pytest.raises(Fenced):
-        run_serial(backlog, work)
+        run_serial(backlog, work, NoDdl())
     assert backlog.differences() == []
 
 

@@ -16,7 +16,7 @@ from pgrepl.verify.rows import plan
 from tests.support.database import Database
 from tests.support.observing.verifying import Quiet, following, found, set_applied, verify
 from tests.support.program import run_pgrepl, write_config
-from tests.support.running.copying import SQL, copy
+from tests.support.running.copying import copy, make_objects
 from tests.support.workloads.workload import make_tables, writers
 
 pytestmark = pytest.mark.usefixtures("one_spark_session")
@@ -197,13 +197,7 @@ def test_hundreds_of_planted_differences_are_found_and_nothing_else(source, targ
 
 
 def test_every_kind_of_type_compares_equal_to_its_copy(source, target):
-    source.execute((SQL / "objects.sql").read_text(), (SQL / "objects_rows.sql").read_text())
-    target.execute(
-        "create schema extensions",
-        "create extension hstore schema extensions",
-        "create extension citext",
-        "create extension btree_gist",
-    )
+    make_objects(source, target)
     copy(target, source)
     set_applied(target, source)
     report = verify(target, source)

@@ -14,6 +14,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.verify import VerifyOptions, VerifyReport, verify_source
 from tests.support.database import Database
+from tests.support.meanwhile import meanwhile
 from tests.support.running.copying import make_config, slot_of
 
 
@@ -69,27 +70,14 @@ def following(
     begin: threading.Event | None = None,
 ) -> Iterator[None]:
     """Apply the slot's changes to the target, a bit late and in batches, until the block ends."""
-    stop = threading.Event()
-    failures: list[BaseException] = []
 
-    def run() -> None:
-        try:
-            while not stop.wait(0.1):
-                if begin is not None and not begin.is_set():
-                    continue
+    def run(stop: threading.Event) -> None:
+        while not stop.wait(0.1):
+            if begin is None or begin.is_set():
                 apply_now(source, target, schemas)
-        except BaseException as exc:
-            failures.append(exc)
-            raise
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with meanwhile(run):
         yield
-    finally:
-        stop.set()
-        thread.join()
-    assert not failures
 
 
 def apply_now(source: Database, target: Database, schemas: dict[str, str]) -> None:

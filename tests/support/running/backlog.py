@@ -9,8 +9,11 @@ from contextlib import closing, contextmanager
 
 from pgrepl import failpoint
 from pgrepl.config.dsn import Side
+from pgrepl.ddl_capture import Applier
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.replayer import ReplaySettings
+from pgrepl.replayer.serial.transaction import SerialTransaction
+from pgrepl.replayer.session import open_session
 from pgrepl.replayer.shard.task import ShardTask
 from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
 from pgrepl.store.progress.shard_progress import begin_progress
@@ -83,6 +86,21 @@ def plan(
     assert work is not None
     tasks = shard_tasks(work, config.target.endpoint, config.replay, settings, staging_prefix)
     return work, tasks
+
+
+def run_serial(pipeline: Pipeline, work: Work, ddl: Applier) -> None:
+    """Apply a batch of transactions that the driver applies alone, as the replayer does."""
+    with open_session(pipeline.config.target.endpoint, QUICK) as connection:
+        SerialTransaction(
+            connection,
+            work.source,
+            work.batch,
+            on_error="park",
+            on_conflict="error",
+            ddl_on_error="stop",
+            ddl=ddl,
+            settings=QUICK,
+        ).run()
 
 
 def die_at(place: str, act: Callable[[], object]) -> None:

@@ -108,3 +108,14 @@ def structure(database: Database, schemas: Sequence[str], prefix: str = "") -> s
     with database.connect(options="-c search_path=pg_catalog") as connection:
         rows = connection.execute(query, {"schemas": [prefix + name for name in schemas]})
         return {tuple(str(value).replace(prefix, "") for value in row) for row in rows}
+
+
+def make_objects(source: Database, target: Database) -> None:
+    """Make objects and rows of every kind on a source, and what they need on its target."""
+    source.execute((SQL / "objects.sql").read_text(), (SQL / "objects_rows.sql").read_text())
+    target.execute(
+        "create schema extensions",
+        "create extension hstore schema extensions",
+        "create extension citext",
+        "create extension btree_gist",
+    )

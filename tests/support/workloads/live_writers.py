@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 import psycopg
 
 from tests.support.database import Database
+from tests.support.meanwhile import meanwhile
 
 #: A long value is stored out of line, and not sent when it does not change; ``tag`` tells whether
 #: a row is one that was written so.
@@ -42,26 +43,12 @@ _PASSING = (
 @contextmanager
 def live_writers(database: Database, seed: int, *, count: int = 3) -> Iterator[None]:
     """Write until the block ends."""
-    stop = threading.Event()
-    failed: list[BaseException] = []
-
-    def run(number: int) -> None:
-        try:
-            _Writer(database, random.Random(f"{seed}/{number}"), f"w{number}").run(stop)
-        except BaseException as exc:  # noqa: BLE001  the test raises it
-            failed.append(exc)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
+    writers = [
+        _Writer(database, random.Random(f"{seed}/{number}"), f"w{number}")
+        for number in range(count)
+    ]
+    with meanwhile(*(writer.run for writer in writers)):
         yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    if failed:
-        raise failed[0]
 
 
 class _Writer:

@@ -16,7 +16,7 @@ from pgrepl.decoding.pgoutput.framing import pack
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.errors import SpoolError
 from pgrepl.native import native
-from pgrepl.replayer.shard.fold import KeyedNet, net_of
+from tests.support.messages.net_changes import describe
 from tests.support.messages.tuples import UNCHANGED, begin, change, relation
 
 TEXTS = ["", "x", "unt", "\\", "\\N", "a\tb\n\r", "t" * 256, "ü", "t\1\2\3"]
@@ -106,24 +106,6 @@ def group(core, payload, count):
             # The second when a corrupted description says that the key changed.
             return type(exc)
     return read, sorted(grouped.ignored)
-
-
-def describe(changes):
-    """Return changes as whoever applies them sees them: those that are outdated do not matter."""
-    if changes.problem is not None:
-        return changes.count, str(changes.problem)
-    found = net_of(changes.shape, changes)
-    if not isinstance(found, KeyedNet):
-        return changes.count, found.columns, found.counts
-    rows = [
-        (key, state.old_key, [(lay.columns, c) for lay, c in (*state.older, last_of(state))])
-        for key, state in found.rows.items()
-    ]
-    return changes.count, found.key, sorted(rows, key=repr), sorted(found.removed)
-
-
-def last_of(state):
-    return state.layout, state.change
 
 
 def count_of(messages):

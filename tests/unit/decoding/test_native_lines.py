@@ -14,8 +14,8 @@ from pgrepl.decoding.shape import ValueKind
 from pgrepl.decoding.wal2json import Wal2JsonPayload, table_changes
 from pgrepl.errors import SpoolError
 from pgrepl.native import native
-from pgrepl.replayer.shard.fold import KeyedNet, net_of
 from tests.support.messages.lines import begin
+from tests.support.messages.net_changes import describe
 from tests.support.messages.replay_lines import column, line, shape
 
 TEXTS = [
@@ -135,31 +135,14 @@ def group(core, payloads):
         try:
             for payload, count in payloads:
                 grouped.take_payload(payload, count, 0)
-            read = {name: describe(changes) for name, changes in grouped.changes.items()}
+            read = {name: describe(changes, values_of) for name, changes in grouped.changes.items()}
         except (SpoolError, ColumnMissing) as exc:
             return type(exc)
     return read, sorted(grouped.ignored)
 
 
-def describe(changes):
-    """Return changes as whoever applies them sees them: those that are outdated do not matter."""
-    if changes.problem is not None:
-        return changes.count, str(changes.problem)
-    found = net_of(changes.shape, changes)
-    if not isinstance(found, KeyedNet):
-        return changes.count, found.columns, found.counts
-    rows = [
-        (
-            key,
-            state.old_key,
-            [
-                (lay.columns, lay.values(c))
-                for lay, c in (*state.older, (state.layout, state.change))
-            ],
-        )
-        for key, state in found.rows.items()
-    ]
-    return changes.count, found.key, sorted(rows, key=repr), sorted(found.removed)
+def values_of(layout, change):
+    return layout.values(change)
 
 
 def payload_of(lines):

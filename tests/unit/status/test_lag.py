@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from pgrepl.lsn import Lsn
-from pgrepl.status.facts import SourceFacts, TargetFacts
+from pgrepl.status.facts import TargetFacts
 from pgrepl.status.lag import measure
 from pgrepl.status.problems.judge import worst_code
 from pgrepl.status.problems.problem import Problem
 from pgrepl.store.monitoring.overview import SourceOverview
-
-NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+from tests.support.observing.facts import NOW, source_facts
 
 
 def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-SOURCE = SourceFacts(
-    is_standby=False,
+SOURCE = source_facts(
     lsn=Lsn(1000),
-    clock_at=NOW,
-    system_identifier=1,
-    timeline=1,
-    plugin="wal2json",
-    slot_dbname="shop",
-    is_active=True,
-    wal_status="reserved",
-    safe_bytes=None,
     restart_lsn=Lsn(100),
     confirmed_lsn=Lsn(500),
     sent_lsn=Lsn(1000),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from math import inf
 
@@ -15,25 +15,9 @@ from pgrepl.status.facts import SourceFacts
 from pgrepl.status.history import points
 from pgrepl.status.looks import Looks
 from pgrepl.store.monitoring.history import KEPT, Look, resolution_of
+from tests.support.observing.facts import NOW, source_facts
 
-NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-FACTS = SourceFacts(
-    is_standby=False,
-    lsn=Lsn(0),
-    clock_at=NOW,
-    system_identifier=1,
-    timeline=1,
-    plugin="wal2json",
-    slot_dbname="shop",
-    is_active=True,
-    wal_status="reserved",
-    safe_bytes=6000,
-    restart_lsn=Lsn(0),
-    confirmed_lsn=Lsn(0),
-    sent_lsn=None,
-    write_lsn=None,
-    receiver_since=None,
-)
+FACTS = source_facts(safe_bytes=6000)
 
 
 def seen(seconds: float, lsn: int) -> SourceFacts:

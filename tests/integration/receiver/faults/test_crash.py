@@ -6,6 +6,8 @@ import random
 
 import pytest
 
+from pgrepl.throwaway import Cluster
+from tests.support.running.streaming import Streaming
 from tests.support.waiting import wait_until
 from tests.support.workloads.counting import assert_exactly_once, await_more, load
 
@@ -74,17 +76,21 @@ def test_origin_that_is_not_honoured_would_be_noticed(streaming):
         assert_exactly_once(streaming)
 
 
+def crash_under_load(streaming: Streaming, cluster: Cluster) -> None:
+    with load(streaming) as done:
+        for _ in range(2):
+            await_more(done, 50)
+            cluster.restart("immediate")
+        await_more(done, 50)
+    wait_until(lambda: str(done[-1]) in streaming.values("t"))
+
+
 def test_source_that_crashes_is_received_on(stream_alone):
     streaming = stream_alone()
     cluster = streaming.source.cluster
     with streaming.start() as receiver:
         receiver.wait_streaming()
-        with load(streaming) as done:
-            for _ in range(2):
-                await_more(done, 50)
-                cluster.restart("immediate")
-            await_more(done, 50)
-        wait_until(lambda: str(done[-1]) in streaming.values("t"))
+        crash_under_load(streaming, cluster)
         assert receiver.process.poll() is None
         assert "trying again" in receiver.text
         assert receiver.terminate() == 0
@@ -100,12 +106,7 @@ def test_target_that_crashes_is_received_into_again(
     streaming = stream_from(source, into=target)
     with streaming.start() as receiver:
         receiver.wait_streaming()
-        with load(streaming) as done:
-            for _ in range(2):
-                await_more(done, 50)
-                cluster.restart("immediate")
-            await_more(done, 50)
-        wait_until(lambda: str(done[-1]) in streaming.values("t"))
+        crash_under_load(streaming, cluster)
         assert receiver.terminate() == 0
     assert_exactly_once(streaming)
 
