@@ -30,7 +30,7 @@ from typing import Self
 
 import psycopg
 
-from bench.cpu import cpu_seconds, own_cpu_seconds
+from bench.measuring.cpu import cpu_seconds, own_cpu_seconds
 from pgrepl.throwaway import Cluster
 
 SETTINGS = {

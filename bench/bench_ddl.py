@@ -18,7 +18,7 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import get_args
 
-from bench.cpu import cpu_seconds
+from bench.measuring.cpu import cpu_seconds
 from pgrepl.config.model import Plugin
 from pgrepl.ddl_capture import Applier, install
 from pgrepl.replayer import ReplaySettings

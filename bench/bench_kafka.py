@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 import psycopg
 
-from bench.cpu import cpu_seconds, own_cpu_seconds
+from bench.measuring.cpu import cpu_seconds, own_cpu_seconds
 from pgrepl.throwaway import Broker, Cluster
 from tests.support.database import Database
 from tests.support.streams.debezium_made import end, event

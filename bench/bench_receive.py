@@ -26,7 +26,7 @@ from statistics import median
 
 import psycopg
 
-from bench.cpu import cpu_seconds, own_cpu_seconds
+from bench.measuring.cpu import cpu_seconds, own_cpu_seconds
 from pgrepl.throwaway import Cluster, find_binaries
 from tests.support.database import Database
 from tests.support.running.streaming import Streaming

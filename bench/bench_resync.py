@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from bench.resync_report import write_report
+from bench.reporting.resync_report import write_report
 from pgrepl.throwaway import Cluster
 
 if TYPE_CHECKING:

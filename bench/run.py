@@ -24,14 +24,14 @@ from typing import Any
 
 import pytest
 
-from bench.growth import measure_growth
-from bench.latency import measure_latency
-from bench.pictures import find_chromium
-from bench.ratios import Plan, measure_ratios
-from bench.report import write_report
-from bench.results import ITEMS, LATENCY, forget, is_complete, load_results, save_results
-from bench.rig import Rig
-from bench.workloads import WORKLOADS
+from bench.measuring.growth import measure_growth
+from bench.measuring.latency import measure_latency
+from bench.measuring.ratios import Plan, measure_ratios
+from bench.measuring.rig import Rig
+from bench.measuring.workloads import WORKLOADS
+from bench.reporting.pictures import find_chromium
+from bench.reporting.report import write_report
+from bench.reporting.results import ITEMS, LATENCY, forget, is_complete, load_results, save_results
 from pgrepl.config.model import ReplayConfig, SparkConfig
 from pgrepl.replayer.spark_job import DAEMON, ShardJobs
 from pgrepl.spark.background import SessionInBackground

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from bench.report import write_report
-from bench.results import forget, is_complete, load_results, save_results
+from bench.reporting.report import write_report
+from bench.reporting.results import forget, is_complete, load_results, save_results
 
 
 def timing(wall_s: float) -> dict[str, Any]:

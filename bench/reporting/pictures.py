@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from bench.charts import HEIGHT, WIDTH
+from bench.reporting.charts import HEIGHT, WIDTH
 
 __all__ = ["draw_png", "find_chromium"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.growth import AXES
-from bench.latency import RATES
-from bench.workloads import WORKLOADS
+from bench.measuring.growth import AXES
+from bench.measuring.latency import RATES
+from bench.measuring.workloads import WORKLOADS
 
 __all__ = ["ITEMS", "LATENCY", "forget", "is_complete", "load_results", "save_results"]
 

@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 from statistics import quantiles
 from typing import Any
 
-from bench.cpu import cpu_of, cpu_seconds, find_below
-from bench.rig import MARKER, NATIVE, Rig, wait_for
-from bench.workloads import WORKLOADS
+from bench.measuring.cpu import cpu_of, cpu_seconds, find_below
+from bench.measuring.rig import MARKER, NATIVE, Rig, wait_for
+from bench.measuring.workloads import WORKLOADS
 from tests.support.database import Database
 from tests.support.program import COMMAND, write_config
 

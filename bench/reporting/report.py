@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.charts import bars, lines
-from bench.pictures import draw_png
-from bench.rig import NATIVE
+from bench.measuring.rig import NATIVE
+from bench.reporting.charts import bars, lines
+from bench.reporting.pictures import draw_png
 
 __all__ = ["write_report"]
 

@@ -20,8 +20,8 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Self
 
-from bench.cpu import all_below, cpu_of, cpu_seconds, find_below
-from bench.workloads import Workload
+from bench.measuring.cpu import all_below, cpu_of, cpu_seconds, find_below
+from bench.measuring.workloads import Workload
 from pgrepl.basebackup.report import CopyOptions
 from pgrepl.basebackup.run import copy_source
 from pgrepl.config.model import BacklogMode, Config, Plugin, ReplayConfig

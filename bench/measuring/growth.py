@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from bench.rig import Rig
+from bench.measuring.rig import Rig
 from tests.support.database import Database
 
 __all__ = ["AXES", "measure_growth"]

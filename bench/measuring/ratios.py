@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from bench.rig import NATIVE, Rig
-from bench.workloads import Workload
+from bench.measuring.rig import NATIVE, Rig
+from bench.measuring.workloads import Workload
 
 __all__ = ["Plan", "measure_ratios"]
 
