@@ -73,13 +73,12 @@ def check_start(
             " it was restored to the past",
             hint=again,
         )
-    check_confirmed(row, start, slot)
+    check_confirmed(row, start, slot.confirmed_flush_lsn)
     return start
 
 
-def check_confirmed(row: SourceRow, start: Lsn, slot: Slot | None) -> None:
+def check_confirmed(row: SourceRow, start: Lsn, confirmed: Lsn | None) -> None:
     """Refuse a slot that does not send what comes after the start any more."""
-    confirmed = None if slot is None else slot.confirmed_flush_lsn
     if confirmed is not None and confirmed > start:
         raise SourceError(
             f'slot "{row.slot}" of source "{row.name}" was consumed up to {confirmed} by'

@@ -115,7 +115,8 @@ class SlotAccess:
 
         """
         facts = read_facts(self.config)
-        check_confirmed(self._row, received, facts.slot)
+        if facts.slot is not None:
+            check_confirmed(self._row, received, facts.slot.confirmed_flush_lsn)
         return self._standing(received, facts)
 
     def _standing(self, received: Lsn, facts: SourceFacts) -> Standing:
