@@ -18,7 +18,7 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync.chunked import cancel_chunks
-from pgrepl.resync.join import hidden_name
+from pgrepl.resync.joining.join import hidden_name
 from pgrepl.resync.release import apply_waiting
 from pgrepl.resync.whole.shadow import drop_shadow
 from pgrepl.store.migrations import migrate

@@ -29,7 +29,7 @@ from pgrepl.postgres.server import identify
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.choice import TableFacts, choose_way
 from pgrepl.resync.chunked import ChunkedResync, ObstacleError, find_obstacle, run_chunked
-from pgrepl.resync.late_keys import make_late_keys
+from pgrepl.resync.joining.late_keys import make_late_keys
 from pgrepl.resync.report import CancelledError, ResyncOptions, ResyncReport
 from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.slot import check_slot

@@ -18,9 +18,9 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.chunked.chunk import ObstacleError
 from pgrepl.resync.chunked.keys import find_key
 from pgrepl.resync.chunked.obstacle import find_obstacle
-from pgrepl.resync.join import Join, check_received, hidden_name, publish
-from pgrepl.resync.late_keys import make_late_keys
-from pgrepl.resync.missing_keys import note_missing_keys
+from pgrepl.resync.joining.join import Join, check_received, hidden_name, publish
+from pgrepl.resync.joining.late_keys import make_late_keys
+from pgrepl.resync.joining.missing_keys import note_missing_keys
 from pgrepl.resync.sides import Sides
 from pgrepl.resync.whole.restructure import Remake
 from pgrepl.store.progress.shard_progress import take_positions

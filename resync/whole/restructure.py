@@ -30,7 +30,7 @@ from pgrepl.ddl_capture.policy.skipped import forget_others
 from pgrepl.errors import TargetError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import reason
-from pgrepl.resync.late_keys import late_key
+from pgrepl.resync.joining.late_keys import late_key
 from pgrepl.resync.sides import Sides
 from pgrepl.resync.whole.dependent_views import drop_views, make_views
 from pgrepl.resync.whole.merge import fill

@@ -23,7 +23,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.tables import read_publications
 from pgrepl.replayer.target_table import Tables
-from pgrepl.resync.join import Join, check_received, hidden_name, publish
+from pgrepl.resync.joining.join import Join, check_received, hidden_name, publish
 from pgrepl.resync.locking import lock_patiently
 from pgrepl.resync.open_transactions import await_commits
 from pgrepl.resync.sides import Sides, Whole

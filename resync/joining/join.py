@@ -32,7 +32,7 @@ from pgrepl.postgres.advisory_locks import find_holder, receive_lock
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
-from pgrepl.resync.late_keys import LOCK_TIMEOUT, late_key
+from pgrepl.resync.joining.late_keys import LOCK_TIMEOUT, late_key
 from pgrepl.resync.sides import Sides
 from pgrepl.store.skipped_code import record_skipped
 from pgrepl.store.sources import (

@@ -13,7 +13,7 @@ from pgrepl.ddl_capture.missed import read_names
 from pgrepl.ddl_capture.policy.expectation import without
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.resync.late_keys import late_key
+from pgrepl.resync.joining.late_keys import late_key
 from pgrepl.resync.sides import Sides
 from pgrepl.store.skipped_code import read_skipped_of
 from pgrepl.store.tables.copy_work import LeftOutRow, add_left_out, read_left_out

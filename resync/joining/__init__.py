@@ -1,0 +1,1 @@
+"""Tables that the target never had: made, filled out of sight, shown when whole, and their keys."""
