@@ -33,12 +33,9 @@ class UnprovenRows:
     ) -> bool:
         """Remove the rows that an error is about, and have their table copied.
 
-        Without a name in the error it is about ``table``. False: they are the source's as far as
-        is known, or were removed before.
+        Without a name in the error it is about ``table``; of a foreign key it names the table that
+        refers. False: they are the source's as far as is known, or were removed before.
         """
-        if isinstance(error, psycopg.errors.ForeignKeyViolation):
-            # The rows that are missing are another table's.
-            return False
         diag = error.diag
         named = (diag.schema_name or "", diag.table_name or "")
         there = {(item.schema, item.name) for item in self._target.relations()}

@@ -89,7 +89,7 @@ def test_partitions_are_marked_in_the_place_of_their_root(follow):
 #: Nothing identifies their rows, so that updates and deletes are not sent.
 UNIDENTIFIED = (
     "create schema app; create domain app.small as int; create table app.k (id int primary key);"
-    " insert into app.k values (1); create table app.n (id int, v int, s app.small);"
+    " insert into app.k values (1), (4); create table app.n (id int, v int, s app.small);"
     " insert into app.n values (1, 7, 70), (2, 7, 70), (3, null, 70);"
     " create table app.p (id int, v int) partition by list (v);"
     " create table app.rest partition of app.p default; insert into app.p values (1, 7), (2, 8)"
@@ -113,6 +113,10 @@ CORRECTED = "update app.n set v = id, s = 1; update app.p set v = 9 where v = 7"
             "n",
         ),
         ("alter table app.n add exclude (v with =)", "n"),
+        (
+            "delete from app.n where v > 1; alter table app.n add foreign key (v) references app.k",
+            "n",
+        ),
         ("alter domain app.small add check (value < 10)", "n"),
         ("create table app.seven partition of app.p for values in (7)", "rest"),
         (
@@ -134,14 +138,27 @@ def test_rows_that_break_what_the_source_made_of_its_own_are_copied_again(follow
     assert [item for item in following.problems("app") if item[0] != "rows"] == []
 
 
-def test_foreign_key_that_rows_break_which_were_never_sent_is_skipped_until_the_copy(follow):
+def test_rows_are_removed_that_refer_to_what_a_detached_partition_holds(follow):
     following = follow()
     following.run(
-        UNIDENTIFIED,
-        CORRECTED,
-        "update app.n set v = 1; alter table app.n add foreign key (v) references app.k",
+        "create schema app; create table app.p (id int primary key) partition by list (id);"
+        " create table app.one partition of app.p for values in (1); insert into app.p values (1);"
+        " create table app.r (id int references app.p); insert into app.r values (1)",
+        "delete from app.r; alter table app.p detach partition app.one",
     )
-    assert set(following.resyncs()) == {"n"}
+    assert set(following.resyncs()) == {"r"}
+    assert following.problems("app") == []
+
+
+def test_foreign_key_to_rows_that_were_never_sent_is_skipped_until_the_copy(follow):
+    following = follow()
+    following.run(
+        "create schema app; create table app.k (id int unique); insert into app.k values (1);"
+        " create table app.r (id int primary key, k int); insert into app.r values (1, 5)",
+        "update app.k set id = 5; alter table app.r add foreign key (k) references app.k (id)",
+    )
+    assert set(following.resyncs()) == {"k"}
+    assert following.target.value("select count(*) from tgt_app.r") == 1
     assert following.target.rows("select kind from replication.skipped_code") == [("foreign key",)]
 
 
