@@ -107,13 +107,16 @@ class Tables:
     def look_up(self, name: TableName) -> Table:
         """Return a table."""
         table = self._tables.get(name)
-        if table is None and not all(is_name(self._connection, part) for part in name):
-            # No table of the target can have it, nor what waits for one.
-            table = Table(name, is_copied=False, is_parked=False, start=None, shape=None)
         if table is None:
-            table = self._recall(name) or self._read_with_others(name)
+            table = self._recall(name) or self._foreign(name) or self._read_with_others(name)
             self._tables[name] = table
         return table
+
+    def _foreign(self, name: TableName) -> Table | None:
+        """Return a table whose name the target cannot have; nothing waits for it either."""
+        if all(is_name(self._connection, part) for part in name):
+            return None
+        return Table(name, is_copied=False, is_parked=False, start=None, shape=None)
 
     def forget(self) -> None:
         """Ask again: DDL may have changed everything, or a table was parked."""

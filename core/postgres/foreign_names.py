@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+import psycopg
 from psycopg.adapt import Loader
 
 from pgrepl.postgres.connect import Connection
@@ -39,6 +40,19 @@ def is_name(connection: Connection, name: str) -> bool:
     try:
         name.encode(server_codec(connection))
     except UnicodeEncodeError:
+        # Python's tables are not the server's.
+        return _is_convertible(connection, name.encode())
+    return True
+
+
+def _is_convertible(connection: Connection, raw: bytes) -> bool:
+    try:
+        with connection.transaction():
+            connection.execute(
+                "select pg_catalog.convert(%b::bytea, 'UTF8', pg_catalog.getdatabaseencoding())",
+                (raw,),
+            )
+    except psycopg.DataError:
         return False
     return True
 
