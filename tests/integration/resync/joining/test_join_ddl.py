@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,6 +18,7 @@ from pgrepl.resync.choice import WayAsked
 from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
+from tests.support.database import Database
 from tests.support.running.copying import Recorder
 from tests.support.running.pipeline import QUICK, Pipeline
 
@@ -105,7 +107,7 @@ def join(pipeline: Pipeline, way: WayAsked, table: str, act: Callable[[], object
     )
 
 
-def foreign_keys(database, schema: str) -> list[tuple[str]]:
+def foreign_keys(database: Database, schema: str) -> list[tuple[Any, ...]]:
     return database.rows(
         "select conname::text from pg_constraint where contype = 'f'"
         f" and connamespace = '{schema}'::regnamespace order by 1"
