@@ -1,6 +1,6 @@
 """How fast tables are copied again, both ways, beside the basebackup of the same table.
 
-    PYTHONPATH=. python bench/bench_resync.py [--mb 100,400,1600] [--rates 0,200,max] [--jobs 2]
+    PYTHONPATH=. python bench/bench_resync.py [--mb 100,400] [--rates 0,200,max] [--jobs 2]
 
 Two throwaway servers, and receive and replay as programs. By size: nobody writes. By write rate:
 two writers update single rows of the table, at a fixed rate together, while it is copied. Writes
@@ -52,6 +52,9 @@ CASES = {
 WRITERS = 2
 #: How long the writers are alone, to compare with.
 ALONE_S = 8.0
+#: How long a resync under writers may take: replay may be slower than they are, for as long as they
+#: write.
+LIMIT_S = 90.0
 
 
 class Site:
@@ -95,17 +98,27 @@ class Site:
     def program(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "pgrepl.cli", *arguments, "--config", str(self.config)]
 
-    def timed(self, *arguments: str) -> float:
+    def timed(self, *arguments: str, limit_s: float | None = None) -> float:
         """Run a command of the program and return its seconds."""
         begin = time.monotonic()
-        done = subprocess.run(self.program(*arguments), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            self.program(*arguments), capture_output=True, text=True, check=False, timeout=limit_s
+        )
         if done.returncode:
             raise RuntimeError(f"{arguments}: {done.stderr[-2000:]}")
         return time.monotonic() - begin
 
-    def resync(self, way: str, table: str = "orders") -> float:
-        jobs = ("--jobs", str(self.jobs))
-        return self.timed("resync", "shop", f"public.{table}", "--way", way, *jobs)
+    def resync(self, way: str, table: str = "orders", limit_s: float | None = None) -> float:
+        command = ("resync", "shop", f"public.{table}", "--way", way, "--jobs", str(self.jobs))
+        return self.timed(*command, limit_s=limit_s)
+
+    def resync_in_time(self, way: str) -> bool:
+        """Copy the table, and say whether that ended while it was waited for."""
+        try:
+            self.resync(way, limit_s=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -135,7 +148,7 @@ def main() -> None:
     """Measure, print a line for each case, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", default="100,400,1600")
-    parser.add_argument("--rates", default="0,200,max")
+    parser.add_argument("--rates", default="0,200,1000,max")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--docs", type=Path, default=Path("docs/benchmarks"))
     given = parser.parse_args()
@@ -146,10 +159,10 @@ def main() -> None:
         for size in sizes:
             site = Site((source, target), Path(folder), size, given.jobs)
             result["sizes"].append(measure_size(site))
-            if size == sizes[0]:
-                rates = given.rates.split(",")
-                result["rates"] = measure_rates(site, rates)
             write_report(given.docs, result)
+            for row in measure_rates(site, given.rates.split(",") if size == sizes[0] else []):
+                result["rates"].append(row)
+                write_report(given.docs, result)
             for server in (source, target):
                 with psycopg.connect(server.dsn(), autocommit=True) as connection:
                     drop_slots(connection, site.dbname)
@@ -187,28 +200,33 @@ def measure_size(site: Site) -> dict[str, Any]:
     return {"mb": round(site.mb), "rows": site.rows, "seconds": seconds}
 
 
-def measure_rates(site: Site, rates: Sequence[str]) -> list[dict[str, Any]]:
+def measure_rates(site: Site, rates: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Copy a table both ways while it is written to."""
-    found = []
+    if not rates:
+        return
     with site.following():
-        site.await_replay()
         for rate in rates:
             for way in ("whole", "chunked"):
+                site.await_replay()
                 row = measure_rate(site, rate, way)
                 print(row, flush=True)
-                found.append(row)
-    return found
+                yield row
 
 
 def measure_rate(site: Site, rate: str, way: str) -> dict[str, Any]:
+    ended = []
     with writing(site, rate) as count:
         alone = paced(lambda: time.sleep(ALONE_S), count)[1] if rate != "0" else 0.0
         with watching_age(site) as ages:
-            seconds, meanwhile = paced(lambda: site.resync(way), count)
+            seconds, meanwhile = paced(lambda: ended.append(site.resync_in_time(way)), count)
+    if ended == [False]:
+        # Nobody writes any more: what is left of it ends soon.
+        site.resync(way)
     return {
         "rate": rate,
         "way": way,
         "seconds": seconds,
+        "is_ended": ended == [True],
         "tps_alone": alone,
         "tps_meanwhile": meanwhile,
         "oldest_s": max(ages, default=0.0),

@@ -22,6 +22,7 @@ table was never copied. Receive and replay run beside the chunked ones and besid
 _RATES = """## By write rate
 
 The smallest of these tables, no row of which differs, while two sessions update single rows of it.
+*Not in*: replay could not follow the writers here, and the resync was broken off.
 Age: of the oldest snapshot that pgrepl had open on the source, looked at ten times a second.
 """
 
@@ -63,7 +64,7 @@ def _rate(row: Mapping[str, Any]) -> list[str]:
     return [
         row["rate"],
         row["way"],
-        f"{row['seconds']:.1f}",
+        f"{row['seconds']:.1f}" if row["is_ended"] else f"not in {row['seconds']:.0f}",
         f"{row['tps_alone']:,.0f}",
         f"{row['tps_meanwhile']:,.0f}",
         f"{row['oldest_s']:.2f}",
