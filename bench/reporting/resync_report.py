@@ -37,6 +37,8 @@ def write_report(folder: Path, result: Mapping[str, Any]) -> None:
 def render(result: Mapping[str, Any]) -> str:
     """Return the page."""
     parts = [_HEAD.format(jobs=result["jobs"], measured=result["measured"])]
+    if "note" in result:
+        parts.append(f"{result['note']}\n")
     sizes: Sequence[Mapping[str, Any]] = result["sizes"]
     header = ["", *(f"{size['mb']:,} MB, {size['rows']:,} rows" for size in sizes)]
     rows = [
