@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from contextlib import suppress
 
 from psycopg.conninfo import make_conninfo
@@ -22,14 +23,14 @@ class Proxy(SelfClosing):
     """A context manager; ``dsn`` leads through it."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        cluster = database.cluster
-        self._upstream = str(cluster.socket_dir / f".s.PGSQL.{cluster.port}")
+        self.lead_to(database)
         self._listener = socket.create_server((_HOST, 0))
         self._lock = threading.Lock()
         self._pairs: list[_Pair] = []
         self._cut_after: int | None = None
         self._swallowed = b""
+        #: For how long each piece of data is held back.
+        self.delay_s = 0.0
         self.has_swallowed = threading.Event()
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
@@ -46,6 +47,12 @@ class Proxy(SelfClosing):
         """The conninfo of the database through the proxy."""
         port = self._listener.getsockname()[1]
         return make_conninfo(self._database.dsn(host=_HOST), port=port)
+
+    def lead_to(self, database: Database) -> None:
+        """Let the connections to come lead to this database's server."""
+        self._database = database
+        cluster = database.cluster
+        self._upstream = str(cluster.socket_dir / f".s.PGSQL.{cluster.port}")
 
     def cut(self) -> None:
         """Close every connection in good order, as a server that goes away does."""
@@ -145,6 +152,8 @@ class _Pair:
             while data := source.recv(65536):
                 self._proxy.look(self, data)
                 self.gate.wait()
+                if self._proxy.delay_s:
+                    time.sleep(self._proxy.delay_s)
                 sink.sendall(data)
                 carried += len(data)
                 self._proxy.count(self, carried)

@@ -19,11 +19,8 @@ from tests.support.database import Database
 
 
 @contextmanager
-def database_on_small_disk(cluster: Cluster, megabytes: int) -> Iterator[tuple[Database, Path]]:
-    """Yield a database whose tables share a small disk, and the folder of that disk.
-
-    WAL stays elsewhere, so that the server survives. Mounting takes root.
-    """
+def small_disk(megabytes: int) -> Iterator[Path]:
+    """Yield a folder of the server's account on a file system of its own. Mounting takes root."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small disk takes root")
     folder = Path(tempfile.mkdtemp(prefix=f"pgrepl-disk-{os.getpid()}-", dir="/tmp"))
@@ -35,25 +32,39 @@ def database_on_small_disk(cluster: Cluster, megabytes: int) -> Iterator[tuple[D
     if done.returncode != 0:
         folder.rmdir()
         pytest.skip("mounting is not allowed here")
-    name = folder.name.replace("-", "_")
     place = folder / "space"
     place.mkdir(mode=0o700)
     server_account().own(place)
     try:
-        with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
-            connection.execute(
-                SQL("create tablespace {} location {}").format(
-                    Identifier(name), Literal(str(place))
-                )
-            )
-            connection.execute(SQL("create database {0} tablespace {0}").format(Identifier(name)))
-            database = Database(cluster, name)
-            yield database, place
-            database.drop()
-            connection.execute(SQL("drop tablespace {}").format(Identifier(name)))
+        yield place
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
         folder.rmdir()
+
+
+def create_database_on(cluster: Cluster, place: Path, name: str) -> Database:
+    """Make a database in a tablespace of the same name."""
+    with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
+        connection.execute(
+            SQL("create tablespace {} location {}").format(Identifier(name), Literal(str(place)))
+        )
+        connection.execute(SQL("create database {0} tablespace {0}").format(Identifier(name)))
+    return Database(cluster, name)
+
+
+@contextmanager
+def database_on_small_disk(cluster: Cluster, megabytes: int) -> Iterator[tuple[Database, Path]]:
+    """Yield a database whose tables share a small disk, and the folder of that disk.
+
+    WAL stays elsewhere, so that the server survives.
+    """
+    with small_disk(megabytes) as place:
+        name = place.parent.name.replace("-", "_")
+        database = create_database_on(cluster, place, name)
+        yield database, place
+        database.drop()
+        with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
+            connection.execute(SQL("drop tablespace {}").format(Identifier(name)))
 
 
 @contextmanager

@@ -1,0 +1,229 @@
+"""What happens to machines at night, each a function over the scene."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from pgrepl.errors import ConfigError
+from pgrepl.throwaway import Cluster
+from tests.soak.chaos.scene import Scene, Source
+from tests.support.database import Database
+from tests.support.small_disk import filled
+from tests.support.waiting import wait_until
+
+Fault = Callable[[Scene, random.Random], None]
+_MODES = ("smart", "fast", "immediate")
+
+
+def _a_moment(dice: random.Random, most_s: float = 1.5) -> None:
+    threading.Event().wait(dice.uniform(0.1, most_s))
+
+
+def _restart(cluster: Cluster, mode: str) -> None:
+    if mode == "smart":
+        # It waits for all sessions to end, and ours never do: the operator loses patience.
+        with suppress(ConfigError):
+            cluster._run("pg_ctl", "stop", "-D", cluster.data, "-m", "smart", "-s", "-w", "-t", "2")
+            cluster.start()
+            return
+        mode = "fast"
+    cluster.restart(mode)
+
+
+def kill_receiver(scene: Scene, dice: random.Random) -> None:
+    dice.choice(scene.sources).service.kill()
+
+
+def kill_replay(scene: Scene, _dice: random.Random) -> None:
+    scene.replay.kill()
+
+
+def kill_worker(scene: Scene, dice: random.Random) -> None:
+    """The JVM, Spark's daemon of Python, or one of its workers."""
+    scene.replay.kill_a_child(dice)
+
+
+def end_sessions_on_target(scene: Scene, dice: random.Random) -> None:
+    _end_a_session(scene.target.database, dice)
+
+
+def end_sessions_on_source(scene: Scene, dice: random.Random) -> None:
+    _end_a_session(dice.choice(scene.sources).database, dice)
+
+
+def _end_a_session(database: Database, dice: random.Random) -> None:
+    with database.connect() as connection:
+        pids = connection.execute(
+            "select pid from pg_stat_activity where datname = current_database()"
+            " and application_name like 'pgrepl%' and pid <> pg_backend_pid() order by pid"
+        ).fetchall()
+        if pids:
+            connection.execute("select pg_terminate_backend(%s)", dice.choice(pids))
+
+
+def restart_source(scene: Scene, dice: random.Random) -> None:
+    _restart(dice.choice(scene.source_clusters), dice.choice(_MODES))
+
+
+def restart_target(scene: Scene, dice: random.Random) -> None:
+    _restart(scene.target.cluster, dice.choice(_MODES))
+
+
+def promote_standby_of_target(scene: Scene, _dice: random.Random) -> None:
+    scene.target.promote()
+
+
+def cut_network(scene: Scene, dice: random.Random) -> None:
+    proxy = dice.choice([scene.target.proxy, *(source.proxy for source in scene.sources)])
+    dice.choice((proxy.cut, proxy.reset))()
+
+
+def lose_packets(scene: Scene, dice: random.Random) -> None:
+    """A connection that neither carries anything nor ends, for a while."""
+    proxy = dice.choice([scene.target.proxy, *(source.proxy for source in scene.sources)])
+    proxy.freeze()
+    _a_moment(dice, 4)
+    dice.choice((proxy.thaw, proxy.reset))()
+    proxy.thaw()
+
+
+def slow_network(scene: Scene, dice: random.Random) -> None:
+    proxy = dice.choice([scene.target.proxy, *(source.proxy for source in scene.sources)])
+    proxy.delay_s = dice.uniform(0.001, 0.05)
+    _a_moment(dice, 3)
+    proxy.delay_s = 0.0
+
+
+def fill_disk_of_target(scene: Scene, dice: random.Random) -> None:
+    with filled(scene.target.place, dice.choice((0, 64 << 10, 1 << 20))):
+        _a_moment(dice, 3)
+
+
+def lock_table_on_target(scene: Scene, dice: random.Random) -> None:
+    source = dice.choice(scene.sources)
+    table = Identifier(source.schema, dice.choice(("debit", "items", "bulk")))
+    with scene.target.database.connect() as connection, connection.transaction():
+        connection.execute("set local lock_timeout = '5s'")
+        with suppress(psycopg.errors.LockNotAvailable):
+            connection.execute(SQL("lock {} in access exclusive mode").format(table))
+            _a_moment(dice, 4)
+
+
+def lock_table_on_source(scene: Scene, dice: random.Random) -> None:
+    source = dice.choice(scene.sources)
+    with source.database.connect() as connection, connection.transaction():
+        connection.execute("set local lock_timeout = '5s'")
+        with suppress(psycopg.errors.LockNotAvailable):
+            connection.execute("lock app.items in access exclusive mode")
+            _a_moment(dice, 2)
+
+
+def resync_table(scene: Scene, dice: random.Random) -> None:
+    """Services are down or come up meanwhile: it may fail, and then the next one goes on."""
+    source = dice.choice(scene.sources)
+    way, table = dice.choice(
+        (("whole", "items"), ("chunked", "items"), ("whole", "plain"), ("whole", "bulk"))
+    )
+    scene.run(
+        *("resync", source.name, f"app.{table}", "--way", way),
+        codes=(0, 20, 30, 40, 50, 75),
+    )
+
+
+def pause_source(scene: Scene, dice: random.Random) -> None:
+    source = dice.choice(scene.sources)
+    scene.run("pause", source.name, codes=(0, 30))
+    _a_moment(dice, 2)
+    wait_until(lambda: scene.run("resume", source.name, codes=(0, 30)) == 0)
+
+
+def corrupt_spool(scene: Scene, dice: random.Random) -> None:
+    """Change one byte of what waits; nothing of it is applied, and once it is right all goes on."""
+    source = dice.choice(scene.sources)
+    with scene.replay.stopped():
+        target = scene.target.database
+        rows = "source_id = (select source_id from replication.source where name = '{}')"
+        mine = rows.format(source.name)
+        key = "(source_id, seq, bucket, part)"
+        wait_until(
+            lambda: target.value(f"select count(*) from replication.raw_messages where {mine}")
+        )
+        found = (
+            f"select {key} from replication.raw_messages where {mine} order by seq, bucket limit 1"
+        )
+        flip = "payload = set_byte(payload, 0, get_byte(payload, 0) # 1)"
+        target.execute(
+            "create table if not exists public.kept_key as select source_id, seq, bucket, part"
+            f" from replication.raw_messages where {key} in ({found})",
+            f"update replication.raw_messages set {flip} where {key} in (table public.kept_key)",
+        )
+    before = scene.replay.ends[40]
+    wait_until(
+        lambda: (
+            scene.replay.ends[40] > before
+            or target.value("select count(*) from replication.failure where stage = 'replay'")
+        ),
+        timeout_s=120,
+    )
+    with scene.replay.stopped():
+        target = scene.target.database
+        target.execute(
+            f"update replication.raw_messages set {flip} where {key} in (table public.kept_key)",
+            "drop table public.kept_key",
+        )
+
+
+def lose_slot(scene: Scene, dice: random.Random) -> None:
+    """Drop the slot, or move it, from outside: refused until the source is copied again."""
+    source = dice.choice(scene.sources)
+    with scene.copied_again(source):
+        slot = f"pgrepl_{source.name}"
+        statement = dice.choice(
+            (
+                f"select pg_drop_replication_slot('{slot}')",
+                f"select pg_replication_slot_advance('{slot}', pg_current_wal_lsn())",
+            )
+        )
+        wait_until(lambda: _is_free(source, slot))
+        is_drop = "drop" in statement
+        source.database.execute("create table app.passed ()", "drop table app.passed", statement)
+        code = scene.run("receive", source.name, "--once", codes=(0, 20, 40))
+        # A slot that was moved over nothing of ours is as good as before.
+        assert code or not is_drop, "a slot that does not exist was not noticed"
+        scene.heal()
+        scene.run("basebackup", source.name, "--restart")
+
+
+def _is_free(source: Source, slot: str) -> bool:
+    return source.database.rows(
+        f"select active from pg_replication_slots where slot_name = '{slot}'"
+    ) == [(False,)]
+
+
+#: How often each comes, in relation to the others.
+FAULTS: dict[Fault, int] = {
+    kill_receiver: 14,
+    kill_replay: 6,
+    kill_worker: 8,
+    end_sessions_on_target: 14,
+    end_sessions_on_source: 14,
+    restart_source: 6,
+    restart_target: 5,
+    promote_standby_of_target: 2,
+    cut_network: 14,
+    lose_packets: 5,
+    slow_network: 5,
+    fill_disk_of_target: 4,
+    lock_table_on_target: 5,
+    lock_table_on_source: 4,
+    resync_table: 5,
+    pause_source: 3,
+    corrupt_spool: 1,
+    lose_slot: 1,
+}

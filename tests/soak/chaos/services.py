@@ -1,0 +1,102 @@
+"""Programs that are started again whenever they end, as systemd does."""
+
+from __future__ import annotations
+
+import collections
+import os
+import random
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.support.listening import family
+from tests.support.program import COMMAND
+
+_PAUSE_S = 0.3
+
+
+class Service:
+    """One program of pgrepl; ``ends`` counts how it ended by itself."""
+
+    def __init__(self, folder: Path, config: Path, *arguments: str) -> None:
+        self.name = " ".join(arguments)
+        self.log = folder / f"{'-'.join(arguments)}.log"
+        self.ends: collections.Counter[int] = collections.Counter()
+        self._command = [*COMMAND, *arguments, "--config", str(config)]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._wanted = threading.Event()
+        self._wanted.set()
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread.start()
+
+    def kill(self) -> None:
+        """Kill it, and let it be started again."""
+        self._signal(signal.SIGKILL)
+
+    def kill_a_child(self, dice: random.Random) -> bool:
+        """Kill a process that it started: the JVM, a worker; whether there is one."""
+        with self._lock:
+            if self._process is None:
+                return False
+            found = family(self._process.pid)[1:]
+        if not found:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(dice.choice(found), signal.SIGKILL)
+        return True
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Keep it down until the block ends."""
+        self._wanted.clear()
+        self._end()
+        try:
+            yield
+        finally:
+            self._wanted.set()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._wanted.set()
+        self._end()
+        self._thread.join()
+
+    def _end(self) -> None:
+        self._signal(signal.SIGTERM)
+        with self._lock:
+            process = self._process
+        if process is not None:
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                # What it waits for may be frozen by another fault.
+                process.kill()
+                process.wait()
+
+    def _signal(self, number: int) -> None:
+        with self._lock:
+            if self._process is not None:
+                self._process.send_signal(number)
+
+    def _keep(self) -> None:
+        while not self._stop.is_set():
+            self._wanted.wait()
+            if self._stop.is_set():
+                return
+            with self.log.open("ab") as sink:
+                process = subprocess.Popen(self._command, stdout=sink, stderr=sink)
+            with self._lock:
+                self._process = process
+            if not self._wanted.is_set():
+                process.terminate()
+            code = process.wait()
+            with self._lock:
+                self._process = None
+            if code != -signal.SIGKILL:
+                self.ends[code] += 1
+            self._stop.wait(_PAUSE_S)
