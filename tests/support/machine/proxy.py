@@ -22,9 +22,9 @@ _HOST = "127.0.0.1"
 class Proxy(SelfClosing):
     """A context manager; ``dsn`` leads through it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, host: str = _HOST) -> None:
         self.lead_to(database)
-        self._listener = socket.create_server((_HOST, 0))
+        self._listener = socket.create_server((host, 0))
         self._lock = threading.Lock()
         self._pairs: list[_Pair] = []
         self._cut_after: int | None = None
@@ -45,8 +45,8 @@ class Proxy(SelfClosing):
     @property
     def dsn(self) -> str:
         """The conninfo of the database through the proxy."""
-        port = self._listener.getsockname()[1]
-        return make_conninfo(self._database.dsn(host=_HOST), port=port)
+        host, port = self._listener.getsockname()
+        return make_conninfo(self._database.dsn(host=host), port=port)
 
     def lead_to(self, database: Database) -> None:
         """Let the connections to come lead to this database's server."""

@@ -14,9 +14,11 @@ import sys
 import sysconfig
 import tempfile
 import venv
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pyspark
 
@@ -26,20 +28,37 @@ from tests.support.machine.quick_java import quick_options
 from tests.support.waiting import wait_until
 
 _HOME = Path(pyspark.__file__).parent
-_HOST = "127.0.0.1"
 _DEPLOY = "org.apache.spark.deploy"
 # Small and quick to start: a test's cluster does little.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
+class Host(NamedTuple):
+    """Where a program runs, and what to put before its command so that it runs there."""
+
+    address: str
+    command: tuple[str, ...] = ()
+
+
+HERE = Host("127.0.0.1")
+
+
 class SparkCluster(SelfClosing):
     """A master and its workers, with one core and one executor each. A context manager."""
 
-    def __init__(self, workers: int = 2, *, python: Path | None = None) -> None:
+    def __init__(
+        self,
+        workers: int = 2,
+        *,
+        python: Path | None = None,
+        hosts: Sequence[Host] = (),
+    ) -> None:
         """Start all and wait until the workers have registered.
 
-        ``python`` is what executors run: without it the test's own.
+        ``python`` is what executors run: without it the test's own. ``hosts``: of the driver, of
+        the master, and of each worker; without them all are this machine.
         """
+        self._driver, self._master_host, *places = hosts or (HERE,) * (workers + 2)
         self.python = python if python is not None else Path(sys.executable)
         self._folder = Path(tempfile.mkdtemp(prefix=f"pgrepl-spark-{os.getpid()}-"))
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -48,18 +67,22 @@ class SparkCluster(SelfClosing):
             "spark.authenticate.secret": secrets.token_hex(32),
             "spark.network.crypto.enabled": "true",
         }
+        # A master that is started again knows its workers and applications.
+        self._recovery = {
+            "spark.deploy.recoveryMode": "FILESYSTEM",
+            "spark.deploy.recoveryDirectory": str(self._folder / "recovery"),
+        }
         # By a file in a folder of our own: all users can see arguments.
         self._properties = self._folder / "security.properties"
-        lines = [f"{key}={value}\n" for key, value in self._security.items()]
+        settings = {**self._security, **self._recovery}
+        lines = [f"{key}={value}\n" for key, value in settings.items()]
         self._properties.write_text("".join(lines))
         try:
-            master = self._start("master", "master.Master")
-            self.master = wait_until(
-                lambda: self._said(master, r"Starting Spark master at (spark://\S+)")
-            )
+            self.master = self._start_master(port=0)
             self.worker_pids = []
-            for number in range(workers):
+            for number, place in enumerate(places):
                 log = self._start(
+                    place,
                     f"worker{number}",
                     "worker.Worker",
                     *("--cores", "1", "--memory", "1g"),
@@ -75,8 +98,8 @@ class SparkCluster(SelfClosing):
     def conf(self) -> dict[str, str]:
         """The settings of a session here, as ``[spark] conf`` has them."""
         return {
-            "spark.driver.host": _HOST,
-            "spark.driver.bindAddress": _HOST,
+            "spark.driver.host": self._driver.address,
+            "spark.driver.bindAddress": self._driver.address,
             "spark.executor.memory": "512m",
             "spark.executor.extraJavaOptions": _JAVA,
             "spark.pyspark.python": str(self.python),
@@ -99,6 +122,19 @@ class SparkCluster(SelfClosing):
         process.kill()
         process.wait()
 
+    def replace_master(self) -> None:
+        """Kill the master with SIGKILL, and start it again at the same address."""
+        master = self._processes.pop(0)
+        master.kill()
+        master.wait()
+        self._start_master(port=int(self.master.rpartition(":")[2]))
+        self._processes.insert(0, self._processes.pop())
+
+    def _start_master(self, port: int) -> str:
+        host = self._master_host
+        log = self._start(host, f"master{len(self._processes)}", "master.Master", port=port)
+        return wait_until(lambda: self._said(log, r"Starting Spark master at (spark://\S+)"))
+
     def close(self) -> None:
         """Stop everything and remove its folder."""
         # Workers first, so that they have time to end their executors.
@@ -110,7 +146,7 @@ class SparkCluster(SelfClosing):
             process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _start(self, name: str, program: str, *arguments: str) -> Path:
+    def _start(self, host: Host, name: str, program: str, *arguments: str, port: int = 0) -> Path:
         log = self._folder / f"{name}.log"
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "PYTHON", "SPARK"))}
         # The owner's death, of whatever kind, is theirs; executors end when their worker has.
@@ -119,10 +155,11 @@ class SparkCluster(SelfClosing):
         with log.open("wb") as sink:
             process = subprocess.Popen(
                 [
+                    *host.command,
                     *leash,
                     str(_HOME / "bin" / "spark-class"),
                     f"{_DEPLOY}.{program}",
-                    *("--host", _HOST, "--port", "0", "--webui-port", "0"),
+                    *("--host", host.address, "--port", str(port), "--webui-port", "0"),
                     *("--properties-file", str(self._properties)),
                     *arguments,
                 ],
@@ -133,7 +170,7 @@ class SparkCluster(SelfClosing):
                 env={
                     **kept,
                     "SPARK_HOME": str(_HOME),
-                    "SPARK_LOCAL_IP": _HOST,
+                    "SPARK_LOCAL_IP": host.address,
                     "SPARK_LOCAL_DIRS": str(self._folder),
                     "SPARK_DAEMON_MEMORY": "256m",
                     "SPARK_DAEMON_JAVA_OPTS": _java_options(),
