@@ -10,13 +10,13 @@ import subprocess
 
 import pytest
 
-from tests.support.network_hosts import network_hosts
-from tests.support.program import COMMAND, run_pgrepl, write_config
-from tests.support.proxy import Proxy
-from tests.support.replaying import checksums
-from tests.support.spark_cluster import SparkCluster, bare_python
+from tests.support.machine.network_hosts import listen_on, network_hosts
+from tests.support.machine.proxy import Proxy
+from tests.support.program import COMMAND, write_config
+from tests.support.running.replaying import checksums
+from tests.support.spark.spark_cluster import SparkCluster, bare_python
 from tests.support.waiting import wait_until
-from tests.support.workload import make_tables
+from tests.support.workloads.workload import make_tables
 
 #: More than the driver applies itself.
 CHANGES = "update app.accounts set balance = balance + 1; update app.history set delta = delta + 1"
@@ -31,12 +31,12 @@ def test_worker_and_master_that_die_cost_nothing_but_time(source, target, tmp_pa
     def is_equal() -> bool:
         return checksums(target, there) == checksums(source, "app")
 
-    with network_hosts(3) as hosts:
-        here = hosts[0].address
+    with network_hosts(4) as hosts:
+        here = hosts[0]
         with (
             SparkCluster(hosts=hosts, python=bare_python(tmp_path / "venv")) as cluster,
-            Proxy(source, here) as source_proxy,
-            Proxy(target, here) as target_proxy,
+            Proxy(source, listen_on(here)) as source_proxy,
+            Proxy(target, listen_on(here)) as target_proxy,
         ):
             config = write_config(
                 tmp_path / "pgrepl.toml",
@@ -46,7 +46,12 @@ def test_worker_and_master_that_die_cost_nothing_but_time(source, target, tmp_pa
             )
 
             def run(*arguments: str) -> None:
-                done = run_pgrepl(*arguments, "--config", config)
+                done = subprocess.run(
+                    [*here.command, *COMMAND, *arguments, "--config", config],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 assert done.returncode == 0, done.stderr
 
             run("basebackup", source.name)
@@ -55,7 +60,9 @@ def test_worker_and_master_that_die_cost_nothing_but_time(source, target, tmp_pa
             with (
                 log.open("wb") as sink,
                 subprocess.Popen(
-                    [*COMMAND, "replay", "--config", config], stderr=sink, stdout=sink
+                    [*here.command, *COMMAND, "replay", "--config", config],
+                    stderr=sink,
+                    stdout=sink,
                 ) as replay,
             ):
                 try:

@@ -14,7 +14,7 @@ from pgrepl.errors import ConfigError
 from pgrepl.throwaway import Cluster
 from tests.soak.chaos.scene import Scene, Source
 from tests.support.database import Database
-from tests.support.small_disk import filled
+from tests.support.machine.small_disk import filled
 from tests.support.waiting import wait_until
 
 Fault = Callable[[Scene, random.Random], None]

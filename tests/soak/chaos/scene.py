@@ -17,9 +17,9 @@ from tests.soak.chaos.reader import Reader
 from tests.soak.chaos.services import Service
 from tests.soak.chaos.target_pair import TargetPair
 from tests.support.database import Database
+from tests.support.machine.proxy import Proxy
 from tests.support.program import run_pgrepl
-from tests.support.proxy import Proxy
-from tests.support.replaying import checksums
+from tests.support.running.replaying import checksums
 
 T = TypeVar("T", Service, Load, Reader)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.support.listening import family
+from tests.support.machine.listening import family
 from tests.support.program import COMMAND
 
 _PAUSE_S = 0.3

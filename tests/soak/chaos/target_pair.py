@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pgrepl.throwaway import Cluster, ServerBinaries
 from tests.support.database import Database
-from tests.support.proxy import Proxy
-from tests.support.small_disk import create_database_on, small_disk
+from tests.support.machine.proxy import Proxy
+from tests.support.machine.small_disk import create_database_on, small_disk
 from tests.support.waiting import wait_until
 
 NAME = "warehouse"

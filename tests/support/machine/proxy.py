@@ -22,9 +22,10 @@ _HOST = "127.0.0.1"
 class Proxy(SelfClosing):
     """A context manager; ``dsn`` leads through it."""
 
-    def __init__(self, database: Database, host: str = _HOST) -> None:
+    def __init__(self, database: Database, listener: socket.socket | None = None) -> None:
+        """Take connections on a free port of this machine, unless a listener is given."""
         self.lead_to(database)
-        self._listener = socket.create_server((host, 0))
+        self._listener = listener or socket.create_server((_HOST, 0))
         self._lock = threading.Lock()
         self._pairs: list[_Pair] = []
         self._cut_after: int | None = None
