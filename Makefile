@@ -52,8 +52,9 @@ bench: setup
 	PYTHONPATH=. $(VENV_PYTHON) bench/run.py
 	for file in bench/bench_*.py; do PYTHONPATH=. $(VENV_PYTHON) "$$file" || exit 1; done
 
+MINUTES ?= 5
 soak: setup
-	$(VENV_PYTHON) -m pytest tests/soak
+	PGREPL_SOAK_MINUTES=$(MINUTES) $(VENV_PYTHON) -m pytest tests/soak
 	$(VENV_PYTHON) -m pytest -m soak
 
 # atheris is not among the pins: it lags the versions of Python that we test with.

@@ -144,7 +144,7 @@ class SparkCluster(SelfClosing):
                 process.wait(15)
             process.kill()
             process.wait()
-        
+
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, host: Host, name: str, program: str, *arguments: str, port: int = 0) -> Path:
