@@ -3,26 +3,36 @@
 The consumer is confluent-kafka's in Python; it decodes nothing and keeps nothing. Spark's way is
 Structured Streaming with the Kafka source and foreachBatch, which upserts what from_json reads, as
 tutorials have it; its offsets are in a checkpoint of its own, so that a crash applies records
-again. CPU seconds are those of each program, from its start to its end, and of the target.
+again. CPU seconds are those of each program with all that it starts, from its start to its end, and
+of the target. Writes docs/benchmarks/kafka.md, and kafka.json beside it.
 
-    PYTHONPATH=. python bench/bench_kafka.py [--records 100000] [--no-spark]
+    PYTHONPATH=. python bench/bench_kafka.py [--records 100000] [--rounds 1] [--no-spark]
+        [--spark-python PATH] [--docs docs/benchmarks]
+
+Spark fetches its Kafka source as it starts. Of a version of which the repository has none, give the
+Python of another one, with pyspark and psycopg.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import psycopg
 
 from bench.measuring.cpu import cpu_seconds, own_cpu_seconds
+from bench.reporting.kafka_report import Measured, write_report
 from pgrepl.throwaway import Broker, Cluster
 from tests.support.database import Database
 from tests.support.streams.debezium_made import end, event
@@ -32,6 +42,8 @@ KEY = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field"
 ROW = {"type": "struct", "fields": [*KEY["fields"], {"type": "string", "field": "name"}]}
 ENVELOPE = {"type": "struct", "fields": [{**ROW, "field": "after", "optional": True}]}
 KEYS, EACH = 10_000, 100
+
+Report = Callable[[Sequence[Measured]], None]
 
 COUNT = """
 import sys
@@ -46,16 +58,24 @@ consumer.close()
 """
 
 SPARK = """
+import os
 import sys
+os.environ["PYSPARK_PYTHON"] = sys.executable
 import psycopg
+import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, from_json
-bootstrap, topic, dsn, folder = sys.argv[1:]
-SCHEMA = "payload struct<id int, name string>"
+bootstrap, topic, dsn, folder, kind = sys.argv[1:]
+row = "struct<id int, name string>"
+SCHEMA = f"payload {row}" if kind == "upsert" else f"payload struct<after {row}>"
+own = "v.payload" if kind == "upsert" else "v.payload.after"
 spark = (
     SparkSession.builder.master("local[2]")
-    .config("spark.jars.packages", f"org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0")
+    .config(
+        "spark.jars.packages", f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    )
     .config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "2")
     .getOrCreate()
 )
 def put(rows):
@@ -73,7 +93,7 @@ read = (
     spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
     .option("subscribe", topic).option("startingOffsets", "earliest").load()
     .select(from_json(col("value").cast("string"), SCHEMA).alias("v"), "offset")
-    .selectExpr("v.payload.id as id", "v.payload.name as name", "offset")
+    .selectExpr(f"{own}.id as id", f"{own}.name as name", "offset")
 )
 query = read.writeStream.foreachBatch(batch).option("checkpointLocation", folder) \\
     .trigger(availableNow=True).start()
@@ -102,25 +122,52 @@ def records_of(kind: str, count: int) -> Iterator[tuple[Any, Any]]:
         yield key, {"schema": ENVELOPE, "payload": own}
 
 
-def timed(
-    target: Cluster, *command: str | Path, log: BinaryIO | None = None
-) -> tuple[float, float, float]:
-    """Run a program and return its wall time, its CPU seconds and those of the target."""
-    before = own_cpu_seconds(), cpu_seconds(target)
-    began = time.monotonic()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=log)
-    wall = time.monotonic() - began
-    return wall, own_cpu_seconds() - before[0], cpu_seconds(target) - before[1]
+def children() -> set[int]:
+    """Return the processes that end into our hands."""
+    found = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        found.update(map(int, path.read_text(encoding="ascii").split()))
+    return found
 
 
-def show(name: str, count: int, found: tuple[float, float, float]) -> None:
-    wall, own, target = found
-    print(f"| {name} | {count / wall:,.0f} | {wall:.1f} | {own:.1f} | {target:.1f} |", flush=True)
+class Bench:
+    """Servers, and what was measured with them."""
+
+    def __init__(
+        self, broker: Broker, cluster: Cluster, folder: Path, count: int, report: Report
+    ) -> None:
+        self._report = report
+        self.broker = broker
+        self.cluster = cluster
+        self.folder = folder
+        self.count = count
+        self.found: list[Measured] = []
+        # What a program starts and does not wait for, as Spark's JVM, counts too.
+        set_subreaper = 36
+        ctypes.CDLL(None).prctl(set_subreaper, 1)
+
+    def run(
+        self, what: str, envelope: str, *command: str | Path, log: BinaryIO | int | None = None
+    ) -> None:
+        """Run a program, and keep its wall time, its CPU seconds and those of the target."""
+        others = children()
+        before = own_cpu_seconds(), cpu_seconds(self.cluster)
+        began = time.monotonic()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=log)
+        wall = time.monotonic() - began
+        for pid in children() - others:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+        own = own_cpu_seconds() - before[0]
+        target = cpu_seconds(self.cluster) - before[1]
+        self.found.append(Measured(what, envelope, self.count, wall, own, target))
+        print(self.found[-1], flush=True)
+        self._report(self.found)
 
 
-def measure(broker: Broker, cluster: Cluster, folder: Path, kind: str, count: int) -> str:
+def measure(bench: Bench, kind: str) -> str:
     """Send records of an envelope and receive them; return their topic."""
-    topics = Topics(broker)
+    topics, count = Topics(bench.broker), bench.count
     topic, ends = topics.make("public.people", partitions=4), topics.make("transaction")
     topics.send(topic, records_of(kind, count))
     settings: dict[str, Any] = {"envelope": kind.partition(",")[0]}
@@ -130,58 +177,79 @@ def measure(broker: Broker, cluster: Cluster, folder: Path, kind: str, count: in
         topics.send(
             ends, (({"id": xid}, end(xid, 1000 * (xid + 1), {"people": EACH})) for xid in numbers)
         )
-    cluster.create_database("t_" + topics.prefix)
-    target = Database(cluster, "t_" + topics.prefix)
+    bench.cluster.create_database("t_" + topics.prefix)
+    target = Database(bench.cluster, "t_" + topics.prefix)
     stream = Stream(
-        target, folder, kind="kafka", bootstrap=broker.bootstrap, topics=[topic], **settings
+        target,
+        bench.folder,
+        kind="kafka",
+        bootstrap=bench.broker.bootstrap,
+        topics=[topic],
+        **settings,
     )
     program = (sys.executable, "-P", "-m", "pgrepl.cli")
     given = ("--config", str(stream.path))
-    counted = (sys.executable, "-c", COUNT, broker.bootstrap, topic, str(count))
-    show(f"count, {kind}", count, timed(cluster, *counted))
-    received = timed(cluster, *program, "receive", "feed", "--once", *given)
-    show(f"pgrepl receive, {kind}", count, received)
-    show(f"pgrepl replay, {kind}", count, timed(cluster, *program, "replay", "--once", *given))
+    counted = (sys.executable, "-c", COUNT, bench.broker.bootstrap, topic, str(count))
+    bench.run("confluent-kafka, counts only", kind, *counted)
+    bench.run("pgrepl receive", kind, *program, "receive", "feed", "--once", *given)
+    bench.run("pgrepl replay", kind, *program, "replay", "--once", *given)
     assert target.rows("select count(*) from feed_public.people") == [(min(KEYS, count),)]
     return topic
 
 
-def measure_spark(broker: Broker, cluster: Cluster, folder: Path, topic: str, count: int) -> None:
-    """Read the same topic of upserts by Spark's own source."""
-    cluster.create_database("spark")
-    with psycopg.connect(cluster.dsn("spark")) as connection:
+def measure_spark(bench: Bench, kind: str, topic: str, python: str) -> bool:
+    """Read the same topic by Spark's own source; False: this Spark could not."""
+    name = f"spark_{topic.partition('.')[0]}"
+    bench.cluster.create_database(name)
+    dsn = bench.cluster.dsn(name)
+    with psycopg.connect(dsn) as connection:
         connection.execute("create table spark_people (id int primary key, name text)")
-    script = folder / "upserts.py"
+    script = bench.folder / "upserts.py"
     script.write_text(SPARK, encoding="utf-8")
-    arguments = (broker.bootstrap, topic, cluster.dsn("spark"), str(folder / "checkpoint"))
-    with (folder / "spark.log").open("wb") as log:
+    arguments = (bench.broker.bootstrap, topic, dsn, str(bench.folder / name), kind)
+    with (bench.folder / "spark.log").open("wb") as log:
         try:
-            found = timed(cluster, sys.executable, script, *arguments, log=log)
+            bench.run("Spark Structured Streaming", kind, python, script, *arguments, log=log)
         except subprocess.CalledProcessError:
-            text = (folder / "spark.log").read_text(errors="replace")
-            print("\nSpark could not do it:\n", "\n".join(text.splitlines()[-5:]), sep="")
-            return
-    show("Spark Structured Streaming, upsert", count, found)
-    with psycopg.connect(cluster.dsn("spark")) as connection:
+            text = (bench.folder / "spark.log").read_text(errors="replace")
+            print("\nSpark could not do it:\n", "\n".join(text.splitlines()[-40:]), sep="")
+            return False
+    with psycopg.connect(dsn) as connection:
         ((rows,),) = connection.execute("select count(*) from spark_people").fetchall()
-    assert rows == min(KEYS, count)
+    assert rows == min(KEYS, bench.count)
+    return True
+
+
+def spark_version(python: str) -> str:
+    """Return the version of Spark that a Python has."""
+    asked = "import pyspark; print(pyspark.__version__)"
+    return subprocess.run(
+        [python, "-c", asked], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def main() -> None:
     """Measure all of it, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--no-spark", action="store_true")
+    parser.add_argument("--spark-python", default=sys.executable)
+    parser.add_argument("--docs", type=Path, default=Path("docs/benchmarks"))
     options = parser.parse_args()
-    count = options.records
-    print(f"{count} records in 4 partitions, load {os.getloadavg()[0]:.1f} before\n")
-    print("| | records/s | wall s | CPU s | CPU s, target |\n|---|---|---|---|---|")
+    load, at = os.getloadavg()[0], datetime.now(UTC)
+    about = f"{at:%Y-%m-%d}, load {load:.1f} before, {os.cpu_count()} CPUs"
+    if not options.no_spark:
+        about += f", Spark {spark_version(options.spark_python)} for its own way"
     with Broker() as broker, Cluster() as cluster, tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        kinds = ("upsert", "debezium-upsert", "debezium", "debezium, transactions")
-        topics = {kind: measure(broker, cluster, folder, kind, count) for kind in kinds}
-        if not options.no_spark:
-            measure_spark(broker, cluster, folder, topics["upsert"], count)
+        report = partial(write_report, options.docs, about)
+        bench = Bench(broker, cluster, Path(name), options.records, report)
+        for _ in range(options.rounds):
+            has_spark = not options.no_spark
+            for kind in ("upsert", "debezium-upsert", "debezium", "debezium, transactions"):
+                topic = measure(bench, kind)
+                if has_spark and kind in {"upsert", "debezium-upsert"}:
+                    has_spark = measure_spark(bench, kind, topic, options.spark_python)
 
 
 if __name__ == "__main__":
