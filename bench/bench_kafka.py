@@ -124,7 +124,7 @@ def records_of(kind: str, count: int) -> Iterator[tuple[Any, Any]]:
 
 def children() -> set[int]:
     """Return the processes that end into our hands."""
-    found = set()
+    found: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         found.update(map(int, path.read_text(encoding="ascii").split()))
     return found

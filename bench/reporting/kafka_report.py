@@ -56,10 +56,10 @@ def _render(about: str, found: Sequence[Measured]) -> str:
         "| envelope | | records/s | wall s | CPU s | CPU s of the target |",
         "|---|---|---:|---:|---:|---:|",
     ]
-    for (envelope, program), own in groups.items():
+    for (envelope, program), group in groups.items():
         wall, cpu, target = (
             statistics.median(values)
-            for values in zip(*((m.wall_s, m.cpu_s, m.target_cpu_s) for m in own), strict=True)
+            for values in zip(*((m.wall_s, m.cpu_s, m.target_cpu_s) for m in group), strict=True)
         )
         lines.append(
             f"| {envelope} | {program} | {count / wall:,.0f} | {wall:.1f} | {cpu:.1f} |"
