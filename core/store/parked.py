@@ -19,6 +19,7 @@ from pgrepl.position import Position
 from pgrepl.postgres.advisory_locks import find_transactions, parking_lock, share_lock
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
+from pgrepl.postgres.server_cursor import closed_at_the_end
 
 __all__ = [
     "HistoryAction",
@@ -283,7 +284,8 @@ def stream_payloads(
     Each as its format, encoding, payload and number of changes.
     """
     # Holdable, for those who read outside a transaction.
-    with connection.cursor("pgrepl_parked", withhold=True, binary=True) as cursor:
+    waiting = connection.cursor("pgrepl_parked", withhold=True, binary=True)
+    with closed_at_the_end(waiting) as cursor:
         cursor.itersize = 1
         cursor.execute(
             "select format, encoding, payload, change_count from replication.parked_message"

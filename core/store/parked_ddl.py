@@ -13,6 +13,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.encodings import fit_text
 from pgrepl.postgres.foreign_names import fit_name
 from pgrepl.postgres.queries import load_query
+from pgrepl.postgres.server_cursor import closed_at_the_end
 
 __all__ = [
     "ParkedGroup",
@@ -171,7 +172,8 @@ def stream_group(
 
     The number is None where it is DDL.
     """
-    with connection.cursor("pgrepl_parked", withhold=True, binary=True) as cursor:
+    waiting = connection.cursor("pgrepl_parked", withhold=True, binary=True)
+    with closed_at_the_end(waiting) as cursor:
         cursor.itersize = 1
         cursor.execute(
             load_query("pgrepl.store", "parked_group"),

@@ -19,7 +19,7 @@ _FOR_NEW_SESSIONS = re.compile(r"\balter\s+(database|role|user|system)\b", re.IG
 
 _OWNERS_OF_NOTHING = """
     select r.rolname from pg_roles r
-     where r.rolname like 'pgrepl\\_%'
+     where r.rolname like 'pgrepl\\_%' and not r.rolcanlogin
        and not exists (select from pg_shdepend d
                         where d.refclassid = 'pg_authid'::regclass and d.refobjid = r.oid)
 """
@@ -101,7 +101,8 @@ class Database:
                 session.execute(SQL("drop role {}").format(Identifier(role)))
 
     def _drop_origins(self) -> None:
-        with lend_session(self.cluster, self.name) as session:
+        # psycopg does not know every encoding that a database may have.
+        with self.connect(client_encoding="UTF8") as session:
             found = session.execute("select to_regclass('replication.source') is not null")
             if found.fetchall() == [(True,)]:
                 session.execute(

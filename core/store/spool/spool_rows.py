@@ -17,6 +17,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
+from pgrepl.postgres.server_cursor import closed_at_the_end
 from pgrepl.store.spool.spool_format import SERIAL_BUCKET, SegmentKind, checksum
 
 __all__ = [
@@ -130,9 +131,8 @@ def read_parts(
         wanted,
     ).fetchall()
     # In text a byte would be sent as two digits.
-    with connection.cursor(
-        "pgrepl_spool", row_factory=class_row(SpooledPart), binary=True
-    ) as cursor:
+    found = connection.cursor("pgrepl_spool", row_factory=class_row(SpooledPart), binary=True)
+    with closed_at_the_end(found) as cursor:
         cursor.itersize = max(1, _FETCH_BYTES // max(1, biggest))
         for part in cursor.execute(load_query("pgrepl.store.spool", "parts_after"), wanted):
             _check(part)

@@ -41,7 +41,7 @@ class Case:
 
     def run_with(self, place, act, module=position):
         """Export, and do something when it gets to a place."""
-        done = []
+        done: list[str] = []
 
         def reach(name):
             if name == place and not done:

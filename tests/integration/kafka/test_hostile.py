@@ -79,8 +79,8 @@ def test_records_deleted_before_they_were_received_are_refused(topics, stream_of
 def test_events_of_a_topic_that_is_compacted_later_are_refused(topics, stream_of):
     topic = topics.make("public.people")
     row = {"id": 1, "name": "ann"}
-    place = {"table": "people", "xid": 1, "last_commit": 1000, "lsn": 1000, "order": 1}
-    topics.send(topic, [({"id": 1}, event("c", after=row, **place))])
+    created = event("c", after=row, table="people", last_commit=1000, lsn=1000, order=1)
+    topics.send(topic, [({"id": 1}, created)])
     stream = stream_of(topic, envelope="debezium")
     with pytest.raises(TargetError, match="no table"):
         stream.receive()

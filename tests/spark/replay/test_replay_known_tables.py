@@ -13,6 +13,7 @@ from pgrepl.replayer.shard import together
 from pgrepl.replayer.shard.task import ShardResult, run_shard
 from pgrepl.replayer.target_table import Tables
 from pgrepl.store.sources import find_source
+from pgrepl.store.tables.target_tables import read_versions
 from tests.support.running.backlog import control, plan
 from tests.support.running.pipeline import IN_PIECES, QUICK, Pipeline
 from tests.support.workloads.type_scenarios import TYPES
@@ -128,8 +129,7 @@ def test_more_tables_than_are_read_ahead_are_not_asked_for_one_by_one(source, ta
     for number in range(count):
         source.execute(f"insert into t_{number} values (1)")
     pipeline.receive()
-    asked = []
-    read_versions = target_table.read_versions
+    asked: list[int] = []
 
     def count_questions(connection, source_id, names):
         asked.append(len(names))
