@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pgrepl.basebackup import copy_state
+from pgrepl.catalog.slots import drop_slot
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
-from pgrepl.postgres.slot import drop_slot
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.removal import check_removable
 from pgrepl.store.sources import SourceRow, remove_source

@@ -31,6 +31,7 @@ from pgrepl.basebackup.snapshot import (
     slot_exists,
 )
 from pgrepl.catalog.ownership import check_owner, ensure_owner, hand_over, owns
+from pgrepl.catalog.slots import drop_slot
 from pgrepl.catalog.tables import SourceTable, read_tables
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import PgreplError, SourceError
@@ -39,7 +40,6 @@ from pgrepl.postgres.advisory_locks import copy_lock, take_lock
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.programs import find_client
 from pgrepl.postgres.server import Identity, identify
-from pgrepl.postgres.slot import drop_slot
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
 from pgrepl.store.migrations import migrate

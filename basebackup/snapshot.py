@@ -16,14 +16,13 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.background import BackgroundCall
 from pgrepl.basebackup.rows.parts import TableSize
 from pgrepl.basebackup.rows.task import open_snapshot
-from pgrepl.catalog.slots import read_slot
+from pgrepl.catalog.slots import FAILOVER_VERSION, read_slot
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.catalog.writers import read_writers
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SourceError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
-from pgrepl.postgres.slot import FAILOVER_VERSION
 from pgrepl.postgres.sqlstate import translated
 
 __all__ = ["Keeper", "SnapshotStart", "keep_new_slot", "keep_new_snapshot", "slot_exists"]

@@ -13,7 +13,7 @@ from psycopg import errors
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from pgrepl.catalog.names import may_call
-from pgrepl.catalog.slots import read_slots
+from pgrepl.catalog.slots import PLUGINS, drop_slot, read_slots
 from pgrepl.config.dsn import Endpoint, Side
 from pgrepl.drop.publications import (
     PublicationSide,
@@ -26,7 +26,6 @@ from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.server import identify
-from pgrepl.postgres.slot import PLUGINS, drop_slot
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.sources import SourceRow
 from pgrepl.terminal import command

@@ -18,14 +18,13 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 
-from pgrepl.catalog.slots import read_slot
+from pgrepl.catalog.slots import PLUGINS, drop_slot, read_slot
 from pgrepl.catalog.writers import read_writers
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.errors import AlreadyRunning, SourceError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
-from pgrepl.postgres.slot import PLUGINS, drop_slot
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
 from pgrepl.receiver.postgres.catalog import mark_end

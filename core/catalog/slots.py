@@ -1,17 +1,27 @@
-"""Replication slots, as the server that has them describes them."""
+"""Replication slots, as the server that has them describes them, and the end of one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from psycopg.rows import class_row
 
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.model import Plugin
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
+from pgrepl.postgres.sqlstate import translated
 
-__all__ = ["Slot", "read_slot", "read_slots"]
+__all__ = ["FAILOVER_VERSION", "PLUGINS", "Slot", "drop_slot", "read_slot", "read_slots"]
+
+#: From this version on a slot can be kept on standbys too.
+FAILOVER_VERSION = 170000
+
+#: The output plugins of our slots.
+PLUGINS: tuple[Plugin, ...] = get_args(Plugin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,3 +68,14 @@ def read_slots(connection: Connection) -> Sequence[Slot]:
 def _read(connection: Connection, name: str | None) -> Sequence[Slot]:
     with connection.cursor(row_factory=class_row(Slot)) as cursor:
         return cursor.execute(load_query("pgrepl.catalog", "slots"), {"slot": name}).fetchall()
+
+
+def drop_slot(connection: Connection, endpoint: Endpoint, slot: str) -> bool:
+    """Drop a slot of pgrepl if it is there, and return whether it was."""
+    with translated(endpoint, f'cannot drop slot "{slot}"'):
+        dropped = connection.execute(
+            "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+            " where slot_name = %s and plugin = any (%s) and database = current_database()",
+            (slot, list(PLUGINS)),
+        ).fetchall()
+    return bool(dropped)

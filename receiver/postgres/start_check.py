@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pgrepl.catalog.slots import Slot
+from pgrepl.catalog.slots import PLUGINS, Slot
 from pgrepl.errors import SourceError, SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.postgres.slot import PLUGINS
 from pgrepl.receiver.postgres.catalog import SourceFacts
 from pgrepl.receiver.spool.spool_session import Progress
 from pgrepl.store.sources import SourceRow

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from pgrepl.catalog.slots import Slot
+from pgrepl.catalog.slots import PLUGINS, Slot
 from pgrepl.catalog.writers import Writer
 from pgrepl.config.model import CODE_KINDS, SourceConfig
 from pgrepl.doctor.checks.source.plugin_checks import check_plugin_and_writers
@@ -14,7 +14,6 @@ from pgrepl.doctor.finding import Finding, Remedy, Status
 from pgrepl.doctor.plugin_probe import Probe
 from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceServer
 from pgrepl.durations import print_duration
-from pgrepl.postgres.slot import PLUGINS
 from pgrepl.terminal import command
 
 __all__ = ["MINIMUM_VERSION", "check_server", "check_version", "is_probe_possible"]

@@ -18,12 +18,12 @@ from psycopg import errors, pq
 from psycopg.errors import Diagnostic
 from psycopg.sql import SQL, Composable, Identifier, Literal
 
+from pgrepl.catalog.slots import FAILOVER_VERSION
 from pgrepl.config.model import SourceConfig
 from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.errors import PgreplError, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
-from pgrepl.postgres.slot import FAILOVER_VERSION
 from pgrepl.postgres.sqlstate import reason, translate, translated
 from pgrepl.receiver.postgres.slot.backlog import Chunk
 from pgrepl.receiver.postgres.slot.protocol import encode_status
