@@ -234,7 +234,7 @@ class Application:
         return [table for table in self.tables if self._scope.is_selected(table)]
 
     def leave_alone(self, keys: Collection[TableName]) -> None:
-        """Do without some of its tables, of which somebody else takes care."""
+        """Do without some of its tables, which are taken care of elsewhere."""
         self.tables = [table for table in self.tables if table.key not in keys]
         self.__post_init__()
 

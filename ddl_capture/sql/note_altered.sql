@@ -1,4 +1,4 @@
--- Forget from where on the capture is complete when somebody altered one of its event triggers since: one
+-- Forget from where on the capture is complete when one of its event triggers was altered since: one
 -- that was disabled and enabled by hand is a row of a later transaction, of whose number the row has
 -- the last 32 bits. A table of a role that is no superuser is not touched: its triggers would run.
 do $block$

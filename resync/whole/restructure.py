@@ -171,7 +171,7 @@ class Remake:
         return changed and changed | {c.name for pair in pairs for c in _computed(pair.found)}
 
     def _tell_types(self, keys: Sequence[TableName]) -> list[str]:
-        """Name the columns that get the source's type: somebody here may have chosen another."""
+        """Name the columns that get the source's type: here they may have been given another."""
         told = []
         for key, pair in self._pairs(keys).items():
             for column in pair.expected.columns if pair.found.bound is None else ():
