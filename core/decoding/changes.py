@@ -14,6 +14,7 @@ from typing import Any
 
 from pgrepl.decoding.shape import Shape
 from pgrepl.errors import SpoolError
+from pgrepl.native import native
 
 __all__ = [
     "DELETE",
@@ -81,16 +82,25 @@ class Layout:
 
         A key column that is unchanged and too big to be in the row is the old one.
         """
+        return itemgetter(*self.new_key_places(key))
+
+    def new_key_places(self, key: Sequence[str]) -> tuple[int, ...]:
+        """Return where the key of the new row stands in a change."""
         places = {name: place for place, name in enumerate(self.identity, len(self.columns) + 1)}
         places |= {name: place for place, name in enumerate(self.columns, 1)}
-        return itemgetter(*(places[name] for name in key))
+        return tuple(places[name] for name in key)
 
     def old_key(self, key: Sequence[str]) -> Callable[[Change], Key] | None:
         """Return what reads the key of the old row; None when no change has one."""
+        places = self.old_key_places(key)
+        return None if places is None else itemgetter(*places)
+
+    def old_key_places(self, key: Sequence[str]) -> tuple[int, ...] | None:
+        """Return where the key of the old row stands in a change; None when none has one."""
         if not self.identity:
             return None
         places = {name: place for place, name in enumerate(self.identity, len(self.columns) + 1)}
-        return itemgetter(*(places[name] for name in key))
+        return tuple(places[name] for name in key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +114,25 @@ class Run:
     def actions(self) -> set[bytes]:
         """What happens in it, each once."""
         return set(map(itemgetter(0), self.changes))
+
+    def latest(self, key: Sequence[str]) -> dict[Key, Change] | None:
+        """Return the last change of each row, when all are updates that leave the key alone.
+
+        Each of them has the whole row, so that those before it do not matter. None: they may.
+        """
+        layout = self.layout
+        old = layout.old_key_places(key) if key and layout.is_full and layout.columns else None
+        if old is None or self.actions != {UPDATE} or not self.keeps_keys(key, old):
+            return None
+        return dict(zip(map(layout.new_key(key), self.changes), self.changes, strict=True))
+
+    def keeps_keys(self, key: Sequence[str], old: tuple[int, ...]) -> bool:
+        """Whether no update changes the key, whose old values stand at these places."""
+        new = self.layout.new_key_places(key)
+        if native is not None:
+            return native.has_fixed(self.changes, new, old)
+        old_of, new_of = itemgetter(*old), itemgetter(*new)
+        return all(old_of(one) == new_of(one) for one in self.changes if one[0] == UPDATE)
 
 
 @dataclass(slots=True)
@@ -129,6 +158,18 @@ class TableChanges:
             last.changes.extend(changes)
         else:
             self.runs.append(Run(layout, changes))
+
+    @property
+    def left_count(self) -> int:
+        """How many changes are kept."""
+        return sum(len(run.changes) for run in self.runs)
+
+    def condense(self) -> None:
+        """Keep of the changes of a row no more than the last, where that alone matters."""
+        for number, run in enumerate(self.runs):
+            latest = run.latest(run.layout.key)
+            if latest is not None:
+                self.runs[number] = Run(run.layout, list(latest.values()))
 
 
 def unreadable(what: str) -> SpoolError:

@@ -9,6 +9,7 @@ from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.decoding.pgoutput import PgoutputPayload, PgoutputStream, UpsertPayload
 from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.decoding.wal2json import Wal2JsonPayload, Wal2JsonStream
+from pgrepl.decoding.wal2json.short import FORMAT as SHORT_FORMAT
 from pgrepl.errors import SpoolError
 
 __all__ = ["payload_decoder", "stream_decoder"]
@@ -18,6 +19,8 @@ _STREAMS: Mapping[str, Callable[[], StreamDecoder]] = {
     "pgoutput": PgoutputStream,
     "wal2json": Wal2JsonStream,
 }
+#: Formats that others read too: their payloads say themselves which they are.
+_READ_AS = {SHORT_FORMAT: "wal2json"}
 #: Made for the encoding of a row.
 _PAYLOADS: Mapping[str, Callable[[str], PayloadDecoder]] = {
     "pgoutput": PgoutputPayload,
@@ -31,7 +34,6 @@ def stream_decoder(plugin: str) -> StreamDecoder:
     return _STREAMS[plugin]()
 
 
-@cache
 def payload_decoder(name: str, encoding: str) -> PayloadDecoder:
     """Return what reads the payloads of a format, in an encoding as PostgreSQL names it.
 
@@ -41,6 +43,11 @@ def payload_decoder(name: str, encoding: str) -> PayloadDecoder:
         when this version of pgrepl does not know the format.
 
     """
+    return _decoder(_READ_AS.get(name, name), encoding)
+
+
+@cache
+def _decoder(name: str, encoding: str) -> PayloadDecoder:
     make = _PAYLOADS.get(name)
     if make is None:
         raise SpoolError(

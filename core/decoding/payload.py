@@ -54,7 +54,18 @@ class ChangesByTable(Protocol):
 
     @property
     def changes(self) -> Mapping[TableName, TableChanges]:
-        """The changes to apply."""
+        """The changes to apply, when all payloads are taken.
+
+        Raises
+        ------
+        SpoolError
+            when a payload is not what the receiver wrote.
+
+        """
+
+    @property
+    def table_count(self) -> int:
+        """Of how many tables there are changes to apply."""
 
     @property
     def ignored(self) -> Sequence[TableName]:
@@ -69,6 +80,9 @@ class ChangesByTable(Protocol):
             when it is not what the receiver wrote.
 
         """
+
+    def condense(self) -> int:
+        """Forget changes that do not matter any more, and return how many are left to apply."""
 
 
 class PayloadDecoder(Protocol):

@@ -5,14 +5,14 @@ The messages go to the spool as they are; only the few facts below are read from
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from pgrepl.config.rules import Mask
 from pgrepl.lsn import Lsn
 
-__all__ = ["Action", "SpecialColumns", "StreamDecoder", "Transaction"]
+__all__ = ["Action", "ChangedRow", "Payload", "SpecialColumns", "StreamDecoder", "Transaction"]
 
 
 class Action(IntEnum):
@@ -34,6 +34,25 @@ class Transaction(NamedTuple):
     end_lsn: Lsn | None
     #: Microseconds since 2000.
     commit_at: int
+    xid: int
+
+
+class Payload(NamedTuple):
+    """Messages as the spool keeps them."""
+
+    #: What the row says of them.
+    format: str
+    #: In order; big messages are not copied.
+    pieces: Sequence[bytes]
+
+
+class ChangedRow(NamedTuple):
+    """What a change of one row carries, by the names of columns, in the source's encoding."""
+
+    #: None: an insert. Else the columns of the replica identity.
+    old: Mapping[str, bytes | None] | None
+    #: None: a delete. Else all but those that are unchanged and stored out of line.
+    new: Mapping[str, bytes | None] | None
 
 
 class SpecialColumns(Protocol):
@@ -100,17 +119,29 @@ class StreamDecoder(Protocol):
     def learn(self, relation: bytes, codec: str) -> bool:
         """Take the description of a table; whether it replaces another one of the same table."""
 
-    def heads_of(self, change: bytes) -> Mapping[bytes, bytes]:
+    def heads_of(
+        self, change: bytes, masks: Mapping[str, Mask] | None = None
+    ) -> Mapping[bytes, bytes]:
         """Return the descriptions that a change needs, by what tells tables apart.
 
-        It is the same object until another description is learned.
+        They have no column that the masks omit. It is the same object until another description is
+        learned.
         """
 
     def mask(self, change: bytes, masks: Mapping[str, Mask], codec: str) -> bytes:
         """Return a change of one row with columns masked, in its old row as in its new one.
 
-        ``heads_of`` describes it as before.
+        Those that are omitted are taken out: ``heads_of`` describes it with the same masks.
         """
+
+    def changed_row(self, change: bytes, codec: str) -> ChangedRow:
+        """Return what a change carries of its row."""
+
+    def as_delete(self, change: bytes) -> bytes:
+        """Return an update as a delete of its old row."""
+
+    def as_insert(self, change: bytes, columns: Collection[str], codec: str) -> bytes | None:
+        """Return an update as an insert of its new row; None: it does not carry all columns."""
 
     def is_insert(self, change: bytes) -> bool:
         """Whether a change is an insert."""
@@ -118,8 +149,8 @@ class StreamDecoder(Protocol):
     def truncates(self, message: bytes) -> Sequence[bytes]:
         """Return a TRUNCATE as one message for each table."""
 
-    def payload(self, messages: Sequence[bytes]) -> Sequence[bytes]:
-        """Return messages as the spool keeps them, in pieces: big ones are not copied."""
+    def payload(self, messages: Sequence[bytes]) -> Payload:
+        """Return messages as the spool keeps them."""
 
     def transaction(self, begin: bytes) -> Transaction:
         """Decode a begin message."""

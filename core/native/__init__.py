@@ -18,7 +18,7 @@ __all__ = ["PLACE_BYTES", "Connected", "Entry", "Native", "Routed", "describe", 
 PLACE_BYTES = 8
 
 #: Of what ``Native`` has; a module that was compiled for another version is not used.
-_VERSION = 3
+_VERSION = 5
 
 #: A column in a line: what stands before its value, the value's kind, whether it is of use.
 Entry = tuple[bytes, str, bool]
@@ -45,20 +45,33 @@ class Native(Protocol):
     What is corrupted is a ``ValueError`` with a text that says what.
     """
 
+    def deal(self, changes: list[Any], places: tuple[int, ...], count: int, /) -> list[list[Any]]:
+        """Deal changes to slices by their keys: ``deal.c``."""
+
+    def expand(self, payload: bytes, /) -> bytes:
+        """Return lines with what they have in common: ``expand.c``."""
+
     def group_changes(self, payload: bytes, change_count: int, /) -> list[tuple[bytes, bytes]]:
         """Sort the messages of a payload by table: ``group.c``."""
+
+    def has_fixed(self, changes: list[Any], new: tuple[int, ...], old: tuple[int, ...], /) -> bool:
+        """Whether no update changes a key: ``deal.c``."""
 
     def join_rows(self, changes: list[Any], end: int, head: bytes, /) -> bytes:
         """Join the values of changes to rows of COPY: ``rows.c``."""
 
-    def read_changes(  # noqa: PLR0917  a module of C has no keywords
+    def last_updates(
+        self, pieces: list[tuple[bytes, bytes]], size: int, key_size: int, /
+    ) -> list[bytes] | None:
+        """Return the places of updates that no later one replaces: ``outdated.c``."""
+
+    def read_changes(
         self,
         payload: bytes,
         places: bytes,
         size: int,
         new_places: Sequence[int],
         old_places: Sequence[int],
-        key_size: int,
         /,
     ) -> tuple[list[Any], bool]:
         """Read the changes of a table: ``tuples.c``."""
@@ -83,6 +96,9 @@ class Native(Protocol):
         /,
     ) -> tuple[int, bytes | None, int, int]:
         """Sort messages into buckets: ``route.c``."""
+
+    def shorten(self, lines: list[bytes], /) -> bytes | None:
+        """Return lines without what they have in common: ``shorten.c``."""
 
 
 def _load() -> Native | None:

@@ -105,10 +105,15 @@ typedef struct Place
 } Place;
 
 /* What the module consists of; see the files of these names. */
+extern PyObject *deal(PyObject *module, PyObject *args);
+extern PyObject *expand(PyObject *module, PyObject *payload);
 extern PyObject *group_changes(PyObject *module, PyObject *args);
+extern PyObject *has_fixed(PyObject *module, PyObject *args);
 extern PyObject *join_rows(PyObject *module, PyObject *args);
+extern PyObject *last_updates(PyObject *module, PyObject *args);
 extern PyObject *read_changes(PyObject *module, PyObject *args);
 extern PyObject *read_lines(PyObject *module, PyObject *args);
 extern PyObject *route(PyObject *module, PyObject *args);
+extern PyObject *shorten(PyObject *module, PyObject *lines);
 
 #endif							/* PGREPL_BYTES_H */

@@ -5,21 +5,31 @@
 #include "bytes.h"
 
 /* Must be that of __init__.py: a module of another version is not used. */
-#define NATIVE_VERSION 3
+#define NATIVE_VERSION 5
 
 uint64_t	hash_seed;
 
 static PyMethodDef methods[] = {
+	{"deal", deal, METH_VARARGS,
+	"deal(changes, places, count) -> [changes, ...]"},
+	{"expand", expand, METH_O,
+	"expand(payload) -> lines"},
 	{"group_changes", group_changes, METH_VARARGS,
 	"group_changes(payload, change_count) -> [(relation, places), ...]"},
+	{"has_fixed", has_fixed, METH_VARARGS,
+	"has_fixed(changes, new, old) -> bool"},
 	{"join_rows", join_rows, METH_VARARGS,
 	"join_rows(changes, end, head) -> rows"},
+	{"last_updates", last_updates, METH_VARARGS,
+	"last_updates(pieces, size, key_size) -> [places, ...] or None"},
 	{"read_changes", read_changes, METH_VARARGS,
-	"read_changes(payload, places, size, new_places, old_places, key_size) -> (changes, is_mixed)"},
+	"read_changes(payload, places, size, new_places, old_places) -> (changes, is_mixed)"},
 	{"read_lines", read_lines, METH_VARARGS,
 	"read_lines(text, table, new, old, key) -> (count, changes, has_escapes)"},
 	{"route", route, METH_VARARGS,
 	"route(flow, frames, wanted_bytes, frame_bytes) -> (status, frame, count, bytes)"},
+	{"shorten", shorten, METH_O,
+	"shorten(lines) -> payload or None"},
 	{NULL, NULL, 0, NULL}
 };
 

@@ -7,9 +7,6 @@
  */
 #include "tuples.h"
 
-/* As PostgreSQL's MaxTupleAttributeNumber, rounded up: no tuple has more columns. */
-#define MAX_COLUMNS 2048
-
 static const char ACTIONS[] = "IUD";
 
 static void *
@@ -200,19 +197,12 @@ static PyObject *
 read_all(Reading *reading)
 {
 	size_t		count = reading->count;
-	Place	   *latest = NULL;
-	PyObject   *changes = NULL;
+	PyObject   *changes = PyList_New((Py_ssize_t) count);
 	bool		is_mixed = false;
 
-	if (reading->key_size > 0 && count > 1)
-		latest = without_outdated(reading, &count);
-	if (!PyErr_Occurred())
-		changes = PyList_New((Py_ssize_t) count);
 	for (size_t i = 0; changes != NULL && i < count; i++)
 	{
-		PyObject   *change;
-
-		change = read_change(reading, latest != NULL ? latest[i] : place_of(reading, i));
+		PyObject   *change = read_change(reading, place_of(reading->places, i));
 
 		if (change == NULL)
 			Py_CLEAR(changes);
@@ -222,7 +212,6 @@ read_all(Reading *reading)
 			PyList_SET_ITEM(changes, (Py_ssize_t) i, change);
 		}
 	}
-	PyMem_Free(latest);
 	return changes == NULL ? NULL : Py_BuildValue("(NO)", changes, is_mixed ? Py_True : Py_False);
 }
 
@@ -265,15 +254,14 @@ finish(Reading *reading)
 static bool
 check(const Reading *reading, size_t payload_size)
 {
-	if (reading->size < 0 || reading->size > MAX_COLUMNS ||
-		reading->key_size < 0 || reading->key_size > reading->size)
+	if (reading->size < 0 || reading->size > MAX_COLUMNS)
 	{
 		PyErr_SetString(PyExc_IndexError, "there is no such column");
 		return false;
 	}
 	for (size_t i = 0; i < reading->count; i++)
 	{
-		Place		place = place_of(reading, i);
+		Place		place = place_of(reading->places, i);
 
 		if ((uint64_t) place.at + place.size > payload_size)
 		{
@@ -285,11 +273,10 @@ check(const Reading *reading, size_t payload_size)
 }
 
 /*
- * read_changes(payload, places, size, new_places, old_places, key_size) -> (changes, is_mixed)
+ * read_changes(payload, places, size, new_places, old_places) -> (changes, is_mixed)
  *
  * "places" is what group_changes() has found; "size" the number of the table's columns, of which
- * new and old row have those at new_places and old_places in a change.  Where the first "key_size"
- * columns are all that tells rows apart, updates that later ones replace are skipped.
+ * new and old row have those at new_places and old_places in a change.
  */
 PyObject *
 read_changes(PyObject *Py_UNUSED(module), PyObject *args)
@@ -301,8 +288,8 @@ read_changes(PyObject *Py_UNUSED(module), PyObject *args)
 	PyObject   *result = NULL;
 	Reading		reading = {0};
 
-	if (!PyArg_ParseTuple(args, "y*y*iOOi", &payload, &places, &reading.size, &new_places,
-						  &old_places, &reading.key_size))
+	if (!PyArg_ParseTuple(args, "y*y*iOO", &payload, &places, &reading.size, &new_places,
+						  &old_places))
 		return NULL;
 	reading.payload = payload.buf;
 	reading.places = places.buf;

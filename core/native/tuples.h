@@ -7,6 +7,9 @@
 
 #include "bytes.h"
 
+/* As PostgreSQL's MaxTupleAttributeNumber, rounded up: no tuple has more columns. */
+#define MAX_COLUMNS 2048
+
 /* A column of a tuple; "text" is NULL where it is null, or unchanged and stored out of line. */
 typedef struct Field
 {
@@ -21,7 +24,6 @@ typedef struct Reading
 	const unsigned char *places;	/* of the changes, a Place each */
 	size_t		count;
 	int			size;			/* columns of the table */
-	int			key_size;		/* first columns that tell rows apart; 0: other ones do */
 	int		   *new_places;		/* columns of the new row that a change is made of */
 	int			new_count;
 	int		   *old_places;		/* ... and of the old one */
@@ -34,15 +36,14 @@ typedef struct Reading
 } Reading;
 
 extern bool read_tuple(Stretch *rest, Field *fields, int size);
-extern Place *without_outdated(Reading *reading, size_t *count);
 
 /* The bytes come from Python and may stand at any address. */
 static inline Place
-place_of(const Reading *reading, size_t number)
+place_of(const void *places, size_t number)
 {
 	Place		place;
 
-	memcpy(&place, reading->places + number * sizeof(Place), sizeof(Place));
+	memcpy(&place, (const char *) places + number * sizeof(Place), sizeof(Place));
 	return place;
 }
 

@@ -25,7 +25,14 @@ from pgrepl.receiver.streams.waiting import Memory
 from tests.support.streams.debezium_events import FIXTURES
 from tests.support.streams.stream_intake import Outlet, layouts_of
 
-__all__ = ["avro_file", "avro_record", "debezium_record", "json_lines", "upsert_record"]
+__all__ = [
+    "avro_file",
+    "avro_record",
+    "debezium_record",
+    "json_lines",
+    "json_value",
+    "upsert_record",
+]
 
 #: What stands between keys and values.
 SEPARATOR = b"\xff\xfe\xff"
@@ -96,6 +103,19 @@ def debezium_record(data: bytes) -> None:
     layouts, placeholder = layouts_of(_TABLES), Placeholder()
     _take(DebeziumUpsert(JsonReader(), layouts, placeholder), data)
     _take(DebeziumTransactions(JsonReader(), layouts, placeholder, _ENDS, Memory(100)), data)
+
+
+def json_value(data: bytes) -> None:
+    """Read texts by a reader that knows the schemas of those before, and by one that knows none."""
+    knowing = JsonReader()
+    for text in data.split(SEPARATOR) * 2:
+        found = []
+        for reader in (knowing, JsonReader()):
+            try:
+                found.append(repr(reader.read(text)))
+            except BadValue as exc:
+                found.append(str(exc))
+        assert found[0] == found[1], "a schema that is known makes another value"
 
 
 def avro_record(data: bytes) -> None:

@@ -29,7 +29,12 @@ def main() -> None:
     grown = Path(".fuzz") / "corpus" / name
     grown.mkdir(parents=True, exist_ok=True)
     kept = Path(__file__).with_name("corpus") / name
-    options = [f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=2048", "-verbosity=0"]
+    options = [
+        f"-max_total_time={seconds}",
+        "-timeout=20",
+        "-rss_limit_mb=2048",
+        "-print_final_stats=1",
+    ]
     atheris.Setup([sys.argv[0], *options, str(grown), str(kept)], one)
     atheris.Fuzz()
 

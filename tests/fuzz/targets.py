@@ -22,17 +22,20 @@ from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.decoding.wal2json import Wal2JsonPayload, Wal2JsonStream, table_changes
 from pgrepl.errors import PgreplError, SpoolError
 from pgrepl.native import native
+from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.slot.protocol import decode_keepalive
 from pgrepl.store.spool.spool_format import bucket_of
 from pgrepl.syntax.parse import SqlSyntaxError, parse
 from pgrepl.syntax.remap import RemapError, SchemaMap, remap
 from tests.fuzz import record_targets
 from tests.support.messages.assembling import make_assembler
+from tests.support.messages.routing import take_by_core, take_by_python
 
 __all__ = ["TARGETS"]
 
 #: What stands between the messages of an input, and between the count and the payload.
 _SEPARATOR = b"\xff\xfe\xff"
+_AT = b"@"
 _SHAPE = Shape(
     "target",
     "t",
@@ -58,12 +61,35 @@ def _keepalive(data: bytes) -> None:
     decode_keepalive(memoryview(data))
 
 
-def _stream(decoder: StreamDecoder, data: bytes) -> None:
-    """Receive frames, as they come from a server."""
-    assembler = make_assembler(decoder, ["bi.*"], limit_bytes=1 << 10)
-    for message in data.split(_SEPARATOR):
-        assembler.take([memoryview(b"w" + bytes(24) + message)])
-    assembler.flush()
+def _stream(make: Callable[[], StreamDecoder], data: bytes) -> None:
+    """Receive frames, as they come from a server, by Python and by what is compiled."""
+    frames = [_frame(message) for message in data.split(_SEPARATOR)]
+    ways = (take_by_python,) if native is None else (take_by_python, take_by_core)
+    found = [_receive(take, make(), frames) for take in ways]
+    assert all(own == found[0] for own in found), "what is compiled receives what Python does not"
+
+
+def _frame(message: bytes) -> memoryview:
+    """Return a frame; a message says its position after an at sign, or is at none."""
+    if not message.startswith(_AT):
+        return memoryview(b"w" + bytes(24) + message)
+    return memoryview(b"w" + message[1:9].ljust(24, b"\0") + message[9:])
+
+
+def _receive(
+    take: Callable[[Assembler, list[memoryview]], object],
+    decoder: StreamDecoder,
+    frames: list[memoryview],
+) -> tuple[object, ...]:
+    assembler = make_assembler(decoder, ["bi.*"], limit_bytes=1 << 10, has_special_values=True)
+    error = None
+    try:
+        take(assembler, frames)
+        assembler.flush()
+    except PgreplError as exc:
+        error = exc.message
+    state = assembler.received, assembler.is_in_transaction, assembler.is_finished
+    return [repr(batch) for batch in assembler.ready], error, state, assembler.has_segment
 
 
 def _read(decoder: PayloadDecoder, data: bytes) -> object:
@@ -140,11 +166,12 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "ddl_event": _ddl_event,
     "debezium_record": record_targets.debezium_record,
     "json_lines": record_targets.json_lines,
+    "json_value": record_targets.json_value,
     "keepalive": _keepalive,
     "pgoutput_payload": _pgoutput_payload,
-    "pgoutput_stream": lambda data: _stream(PgoutputStream(), data),
+    "pgoutput_stream": lambda data: _stream(PgoutputStream, data),
     "remap": _remap,
     "upsert_record": record_targets.upsert_record,
     "wal2json_payload": _wal2json_payload,
-    "wal2json_stream": lambda data: _stream(Wal2JsonStream(), data),
+    "wal2json_stream": lambda data: _stream(Wal2JsonStream, data),
 }

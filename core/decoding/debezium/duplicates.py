@@ -16,23 +16,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pgrepl.decoding.debezium.event import Event
 
 __all__ = ["Newest"]
 
+#: What a field of ``Newest`` is called where it is kept: tuples have a method of that name.
+_TAKEN = "count"
 
-@dataclass(frozen=True, slots=True)
-class Newest:
+
+class Newest(NamedTuple):
     """The newest event of a partition."""
 
     last_commit: int = -1
     #: The count in its transaction, or its LSN.
     place: int = -1
     #: How many events with that LSN were taken. Counted events: 0.
-    count: int = 0
+    taken: int = 0
     #: While events come again: how many with that LSN did so far; None: nothing comes again.
     again: int | None = None
     #: The snapshot that rows are of.
@@ -47,30 +48,19 @@ class Newest:
         """Whether there was an event since the snapshot."""
         return self.place >= 0
 
-    def __lt__(self, other: Newest) -> bool:
-        """Whether another of the same stream knows more."""
-        return self._rank < other._rank
-
     @property
-    def _rank(self) -> tuple[int, int, int, int]:
-        return self.snapshot_lsn, self.last_commit, self.place, self.count
+    def rank(self) -> tuple[int, int, int, int]:
+        """What is greater for the one of a stream that knows more."""
+        return self.snapshot_lsn, self.last_commit, self.place, self.taken
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Newest:
         """Make it of what ``dump`` returned."""
-        return cls(**state)
+        return cls(**{"taken" if name == _TAKEN else name: own for name, own in state.items()})
 
     def dump(self) -> dict[str, int | str | None]:
         """Return it as JSON has it."""
-        return {
-            "last_commit": self.last_commit,
-            "place": self.place,
-            "count": self.count,
-            "again": self.again,
-            "snapshot_lsn": self.snapshot_lsn,
-            "first": self.first,
-            "is_unclear": self.is_unclear,
-        }
+        return {_TAKEN if name == "taken" else name: own for name, own in self._asdict().items()}
 
     def leaves_open(self, event: Event) -> bool:
         """Whether an event without a key may be one that came again, and may be another row."""
@@ -84,7 +74,7 @@ class Newest:
 
     def unclear(self) -> Newest:
         """Return what is known after an event that was left open."""
-        return replace(self, is_unclear=True)
+        return self._replace(is_unclear=True)
 
     def follow(self, event: Event) -> Newest | None:
         """Return the newest event after this one; None when it came before.
@@ -105,7 +95,7 @@ class Newest:
         if position > mine:
             return Newest(*position, 1, None, self.snapshot_lsn, _digest(event))
         if position == mine and self.again is None and self.first != _digest(event):
-            return replace(self, count=self.count + 1)
+            return self._replace(taken=self.taken + 1)
         return None
 
     def passed(self, event: Event) -> Newest:
@@ -113,10 +103,10 @@ class Newest:
         if _is_counted(event):
             return self
         if (event.last_commit, event.lsn) < (self.last_commit, self.place):
-            return replace(self, again=0)
+            return self._replace(again=0)
         again = (self.again or 0) + 1
         # All of them came again: what follows is new.
-        return replace(self, again=None if again >= self.count else again)
+        return self._replace(again=None if again >= self.taken else again)
 
 
 def _is_counted(event: Event) -> bool:

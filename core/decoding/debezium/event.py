@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from pgrepl.decoding.records.values import BadValue
 
@@ -19,10 +20,13 @@ _LAST_LSN = 2**64 - 1
 _LAST_US = 2**62
 #: How the version begins of what ``pgrepl export`` wrote.
 _OURS = "pgrepl-"
+#: The end of the last transaction and the LSN of an event: texts in a list that is a text itself.
+_SEQUENCE = re.compile(r'\[(?:"([0-9]{1,20})"|null), ?(?:"[0-9]{1,20}"|null)\]')
+_END_ID = re.compile(r"([0-9]{1,20}):([0-9]{1,20})")
+_VERSION_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """What an event says."""
 
     op: str
@@ -54,10 +58,10 @@ def read_event(value: object) -> Event:
         when it is none.
 
     """
-    if not isinstance(value, Mapping) or "op" not in value or "source" not in value:
+    if not isinstance(value, dict) or "op" not in value or "source" not in value:
         raise BadValue("it is not a change event of Debezium's: op and source are missing")
     op, source = value["op"], value["source"]
-    if op not in _OPS or not isinstance(source, Mapping):
+    if not isinstance(op, str) or op not in _OPS or not isinstance(source, dict):
         raise BadValue("it is not a change event of Debezium's that is known")
     if source.get("connector") != "postgresql":
         raise BadValue("it does not come from Debezium's connector for PostgreSQL")
@@ -69,7 +73,7 @@ def read_event(value: object) -> Event:
         raise BadValue("it does not say its lsn")
     if isinstance(lsn, int) and not 0 <= lsn <= _LAST_LSN:
         raise BadValue("its lsn is none that PostgreSQL can have")
-    order = transaction.get("total_order") if isinstance(transaction, Mapping) else None
+    order = transaction.get("total_order") if isinstance(transaction, dict) else None
     return Event(
         op=op,
         before=_row(value.get("before")),
@@ -82,7 +86,7 @@ def read_event(value: object) -> Event:
         is_snapshot=snapshot not in ("false", "incremental"),
         is_incremental=is_incremental,
         order=order if isinstance(order, int) else None,
-        has_lasting_order=_counts_on(source.get("version")),
+        has_lasting_order=_counts_on(str(source.get("version"))),
         commit_us=_commit_us(source),
     )
 
@@ -114,10 +118,11 @@ def read_end(value: object) -> TransactionEnd | None:
         raise BadValue("it is not a record of Debezium's transaction topic")
     if value["status"] == "BEGIN":
         return None
-    xid, _, lsn = str(value.get("id")).partition(":")
-    if not (xid.isdigit() and lsn.isdigit()):
+    match = _END_ID.fullmatch(str(value.get("id")))
+    if match is None:
         raise BadValue("a transaction's id has no LSN: it is of a Debezium before 2.0")
-    if int(lsn) > _LAST_LSN:
+    xid, lsn = map(int, match.groups())
+    if lsn > _LAST_LSN:
         raise BadValue("a transaction's id has no LSN that PostgreSQL can have")
     counts: dict[tuple[str, str], int] = {}
     try:
@@ -128,7 +133,7 @@ def read_end(value: object) -> TransactionEnd | None:
         commit_us = 1000 * _integer(value["ts_ms"])
     except (KeyError, TypeError) as exc:
         raise BadValue("an end of a transaction does not say what it must") from exc
-    return TransactionEnd(int(xid), int(lsn), counts, event_count, commit_us)
+    return TransactionEnd(xid, lsn, counts, event_count, commit_us)
 
 
 def _integer(value: object) -> int:
@@ -138,28 +143,30 @@ def _integer(value: object) -> int:
 
 
 def _row(value: object) -> Mapping[str, Any] | None:
-    if value is None or isinstance(value, Mapping):
+    if value is None or isinstance(value, dict):
         return value
     raise BadValue("its before or after is no row")
 
 
 def _last_commit(sequence: object) -> int:
-    """Read the first of two numbers, which stand as texts in a list that is a text itself."""
+    """Read the first of two numbers."""
     if sequence is None:
         return 0
-    try:
-        last, _ = json.loads(str(sequence))
-        return 0 if last is None else int(last)
-    except (ValueError, TypeError) as exc:
-        raise BadValue("its source.sequence cannot be read") from exc
+    match = _SEQUENCE.fullmatch(sequence) if isinstance(sequence, str) else None
+    if match is None:
+        raise BadValue("its source.sequence cannot be read")
+    last = int(match[1] or 0)
+    if last > _LAST_LSN:
+        raise BadValue("its source.sequence has no LSN that PostgreSQL can have")
+    return last
 
 
-def _counts_on(version: object) -> bool:
+@lru_cache(maxsize=16)
+def _counts_on(text: str) -> bool:
     """Whether counters go on after a restart; our own export sends nothing twice."""
-    text = str(version)
     if text.startswith(_OURS):
         return True
-    numbers = [part for part in text.split(".")[:3] if part.isdigit()]
+    numbers = [part for part in text.split(".")[:3] if _VERSION_NUMBER.fullmatch(part)]
     return tuple(map(int, numbers)) >= _COUNTS_ON
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import uuid
-from collections.abc import Mapping
 
 __all__ = ["Placeholder"]
 
@@ -37,4 +36,4 @@ class Placeholder:
             return value == self._bytes
         if isinstance(value, list):
             return value in self._lists
-        return isinstance(value, Mapping) and value == self._map
+        return isinstance(value, dict) and value == self._map

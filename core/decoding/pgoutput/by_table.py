@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgrepl.decoding.changes import unreadable
@@ -28,10 +28,27 @@ class TuplesByTable:
     read_relation: Callable[[bytes], Relation]
     encoding: str
     is_upsert: bool = False
-    #: The changes to apply, by table.
-    changes: dict[TableName, TupleChanges] = field(default_factory=dict)
+    _changes: dict[TableName, TupleChanges] = field(default_factory=dict)
     #: Tables whose changes are not applied: parked, or never copied.
     _ignored: dict[TableName, None] = field(default_factory=dict)
+
+    @property
+    def changes(self) -> Mapping[TableName, TupleChanges]:
+        """The changes to apply, when all payloads are taken, by table."""
+        for changes in self._changes.values():
+            changes.finish()
+        return self._changes
+
+    @property
+    def table_count(self) -> int:
+        """Of how many tables there are changes to apply."""
+        return len(self._changes)
+
+    def condense(self) -> int:
+        """Forget changes that do not matter any more, and return how many are left to apply."""
+        for changes in self._changes.values():
+            changes.condense()
+        return sum(changes.left_count for changes in self._changes.values())
 
     @property
     def ignored(self) -> Sequence[TableName]:
@@ -114,10 +131,10 @@ class TuplesByTable:
 
     def changes_of(self, name: TableName) -> TupleChanges:
         """Return the changes of a table so far."""
-        changes = self.changes.get(name)
+        changes = self._changes.get(name)
         if changes is None:
             shape = self.look_up(name).shape
-            changes = self.changes[name] = TupleChanges(
+            changes = self._changes[name] = TupleChanges(
                 name, shape, encoding=self.encoding, is_upsert=self.is_upsert
             )
         return changes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pgrepl.config.rules import Mask
 from pgrepl.decoding.pgoutput.framing import pack_pieces
@@ -19,8 +19,9 @@ from pgrepl.decoding.pgoutput.grammar import (
     read_truncate,
     single_truncate,
 )
-from pgrepl.decoding.pgoutput.writing import Row, map_tuples
-from pgrepl.decoding.stream import Action, SpecialColumns, Transaction
+from pgrepl.decoding.pgoutput.reshaping import read_row, to_delete, to_insert
+from pgrepl.decoding.pgoutput.writing import Row, keep_columns, map_tuples
+from pgrepl.decoding.stream import Action, ChangedRow, Payload, SpecialColumns, Transaction
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.masking import mask_value
@@ -66,6 +67,9 @@ class PgoutputStream:
         self._heads: dict[bytes, bytes] = {}
         self._names: dict[bytes, tuple[str, str]] = {}
         self._columns: dict[bytes, Sequence[str]] = {}
+        self._identities: dict[bytes, Sequence[str]] = {}
+        #: Descriptions without columns that are omitted.
+        self._reduced: dict[tuple[bytes, frozenset[str]], bytes] = {}
 
     def option_sets(self, slot: str) -> Sequence[Mapping[str, str]]:
         """Return the options that every server knows.
@@ -124,14 +128,25 @@ class PgoutputStream:
         if known == relation:
             return False
         self._heads[oid] = relation
+        self._reduced.clear()
         described = read_relation(relation, codec)
         self._names[oid], self._columns[oid] = described.name, described.columns
+        self._identities[oid] = described.identity
         return known is not None
 
-    def heads_of(self, change: bytes) -> Mapping[bytes, bytes]:
+    def heads_of(
+        self, change: bytes, masks: Mapping[str, Mask] | None = None
+    ) -> Mapping[bytes, bytes]:
         """Return the description of a change's table, by what tells tables apart."""
         oid = oid_of(change)
-        return {oid: self._heads[oid]}
+        omitted = _omitted(masks)
+        if not omitted:
+            return {oid: self._heads[oid]}
+        known = self._reduced.get((oid, omitted))
+        if known is None:
+            places = [name not in omitted for name in self._columns[oid]]
+            known = self._reduced[oid, omitted] = keep_columns(self._heads[oid], places)
+        return {oid: known}
 
     def table_name(self, message: bytes, codec: str) -> tuple[str, str]:  # noqa: ARG002  decoded before
         """Return schema and table."""
@@ -141,7 +156,7 @@ class PgoutputStream:
         return name
 
     def mask(self, change: bytes, masks: Mapping[str, Mask], codec: str) -> bytes:
-        """Return a change with columns masked, in the tuples of both rows."""
+        """Return a change with columns masked or taken out, in the tuples of both rows."""
         by_place = list(map(masks.get, self._columns[oid_of(change)]))
 
         def masked(row: Tuple) -> Row:
@@ -150,9 +165,23 @@ class PgoutputStream:
             return [
                 value if mask is None or value is UNCHANGED else mask_value(mask, value, codec)
                 for mask, value in zip(by_place, row, strict=True)
+                if mask is None or mask.kind != "omit"
             ]
 
         return map_tuples(change, masked)
+
+    def changed_row(self, change: bytes, codec: str) -> ChangedRow:  # noqa: ARG002  as described
+        """Return what a change carries of its row."""
+        oid = oid_of(change)
+        return read_row(change, self._columns[oid], self._identities[oid])
+
+    def as_delete(self, change: bytes) -> bytes:
+        """Return an update as a delete of its old row."""
+        return to_delete(change)
+
+    def as_insert(self, change: bytes, columns: Collection[str], codec: str) -> bytes | None:  # noqa: ARG002
+        """Return an update as an insert of its new row; None: it does not carry all columns."""
+        return to_insert(change)
 
     def is_insert(self, change: bytes) -> bool:
         """Whether a change is an insert."""
@@ -165,16 +194,17 @@ class PgoutputStream:
         options, oids = read_truncate(message)
         return [single_truncate(options, oid) for oid in oids]
 
-    def payload(self, messages: Sequence[bytes]) -> Sequence[bytes]:
-        """Return messages as the spool keeps them, in pieces."""
-        return pack_pieces(messages)
+    def payload(self, messages: Sequence[bytes]) -> Payload:
+        """Return messages as the spool keeps them."""
+        return Payload(self.name, pack_pieces(messages))
 
     def transaction(self, begin: bytes) -> Transaction:
         """Read position and time out of a begin message; it does not say where it ends."""
         if not self.is_begin(begin):
             raise SpoolError("the source sent a begin message that cannot be read")
         at = int.from_bytes(begin[9:17], signed=True)
-        return Transaction(Lsn(read_position(begin)[1]), None, at)
+        xid, commit_lsn = read_position(begin)
+        return Transaction(Lsn(commit_lsn), None, at, xid)
 
     def is_end_of(self, begin: bytes, commit: bytes) -> bool:
         """Compare position and time, which both messages carry."""
@@ -188,3 +218,7 @@ class PgoutputStream:
     def special_value(self, notice: str) -> bytes | None:  # noqa: ARG002  it says nothing
         """Return None: special values are in the changes."""
         return None
+
+
+def _omitted(masks: Mapping[str, Mask] | None) -> frozenset[str]:
+    return frozenset(name for name, mask in (masks or {}).items() if mask.kind == "omit")

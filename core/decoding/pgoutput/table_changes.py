@@ -77,6 +77,8 @@ class TupleChanges(TableChanges):
     """Reads the messages of a table."""
 
     _layouts: dict[tuple[Relation, tuple[int, ...]], TupleLayout] = field(default_factory=dict)
+    #: Changes that are found and not yet read, all of one description.
+    _found: _Found | None = None
 
     def take_messages(self, relation: Relation, messages: Sequence[bytes]) -> None:
         """Read changes of this table, as it was described.
@@ -87,15 +89,49 @@ class TupleChanges(TableChanges):
             when one cannot be read.
 
         """
+        self.finish()
         self.count += len(messages)
         if self.is_upsert and self.shape is not None:
             relation, messages = _whole(self.shape, relation, messages)
         self._take(lambda: _Reader(self, relation).read(messages))
 
     def take_places(self, core: Native, relation: Relation, payload: bytes, places: bytes) -> None:
-        """Read changes of this table, as ``take_messages`` does, where they stand in a payload."""
+        """Take changes of this table, as ``take_messages`` does, where they stand in a payload.
+
+        They are read by ``finish``: until then those can go that later ones replace.
+        """
         self.count += len(places) // PLACE_BYTES
-        self._take(lambda: _Reader(self, relation).read_places(core, payload, places))
+        if self._found is not None and self._found.relation is not relation:
+            self.finish()
+        if self._found is None:
+            self._found = _Found(core, relation)
+        self._found.add(payload, places)
+
+    def finish(self) -> None:
+        """Read what is found.
+
+        Raises
+        ------
+        SpoolError
+            when it cannot be read.
+
+        """
+        found, self._found = self._found, None
+        if found is not None:
+            found.condense()
+            self._take(lambda: _Reader(self, found.relation).read_found(found))
+
+    @property
+    def left_count(self) -> int:
+        """How many changes are kept."""
+        found = 0 if self._found is None else self._found.count
+        return found + sum(len(run.changes) for run in self.runs)
+
+    def condense(self) -> None:
+        """Keep of the changes of a row no more than the last, where that alone matters."""
+        TableChanges.condense(self)
+        if self._found is not None:
+            self._found.condense()
 
     def _take(self, read: Callable[[], Sequence[Run]]) -> None:
         if self.shape is None:
@@ -118,6 +154,38 @@ class TupleChanges(TableChanges):
             layout = TupleLayout(self.shape, relation, present)
             self._layouts[relation, present] = layout
         return layout
+
+
+@dataclass(slots=True)
+class _Found:
+    """Changes as one relation message describes them, where they stand in payloads."""
+
+    core: Native
+    relation: Relation
+    #: Payloads, and places in each.
+    pieces: list[tuple[bytes, bytes]] = field(default_factory=list)
+    _is_condensed: bool = False
+
+    def add(self, payload: bytes, places: bytes) -> None:
+        """Add changes of another payload."""
+        self.pieces.append((payload, places))
+        self._is_condensed = False
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return sum(len(places) for _, places in self.pieces) // PLACE_BYTES
+
+    def condense(self) -> None:
+        """Keep the last update of each row, when all are updates that leave the key alone."""
+        names, identity = self.relation.columns, self.relation.identity
+        if self._is_condensed or not identity or identity != names[: len(identity)]:
+            return
+        self._is_condensed = True
+        left = self.core.last_updates(self.pieces, len(names), len(identity))
+        if left is not None:
+            payloads = [payload for payload, _ in self.pieces]
+            self.pieces = [own for own in zip(payloads, left, strict=True) if own[1]]
 
 
 class _Reader:
@@ -162,14 +230,18 @@ class _Reader:
             runs.append(Run(current, changes))
         return runs
 
-    def read_places(self, core: Native, payload: bytes, places: bytes) -> list[Run]:
+    def read_found(self, found: _Found) -> list[Run]:
         """Return the changes as ``read`` does."""
+        runs: list[Run] = []
+        for payload, places in found.pieces:
+            runs += self._read_places(found.core, payload, places)
+        return runs
+
+    def _read_places(self, core: Native, payload: bytes, places: bytes) -> list[Run]:
         full = self._full
-        names, identity = self._relation.columns, self._relation.identity
-        key_size = len(identity) if identity == names[: len(identity)] else 0
         try:
             changes, is_mixed = core.read_changes(
-                payload, places, self._size, full.new_places, full.old_places, key_size
+                payload, places, self._size, full.new_places, full.old_places
             )
         except ValueError as exc:
             raise unreadable(str(exc)) from exc
@@ -264,10 +336,9 @@ def _without_outdated(messages: Sequence[bytes]) -> Sequence[bytes]:
     }:
         return messages
     keys = [message[_KEY_AT : _KEY_AT + message[_SIZE_AT]] for message in messages]
-    latest = dict(zip(keys, messages, strict=True))
-    if len(latest) == len(messages) or not all(map(_is_whole, latest.values())):
-        return messages
-    return list(latest.values())
+    places = dict(zip(keys, range(len(keys)), strict=True))
+    latest = [messages[place] for place in sorted(places.values())]
+    return latest if all(map(_is_whole, latest)) else messages
 
 
 def _is_whole(update: bytes) -> bool:

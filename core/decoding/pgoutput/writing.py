@@ -5,13 +5,21 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Sequence
 
-from pgrepl.decoding.pgoutput.grammar import TUPLE_AT, UNCHANGED, Tuple, old_tuple_at, read_tuple
+from pgrepl.decoding.pgoutput.grammar import (
+    OID,
+    TUPLE_AT,
+    UNCHANGED,
+    Tuple,
+    old_tuple_at,
+    read_tuple,
+)
 
 __all__ = [
     "Row",
     "begin",
     "delete",
     "insert",
+    "keep_columns",
     "map_tuples",
     "relation",
     "truncate",
@@ -23,6 +31,8 @@ __all__ = [
 Row = Sequence[bytes | None]
 
 _TEXT_OID = 25
+_COUNT = struct.Struct("!H").pack
+_LENGTH = struct.Struct("!cI").pack
 
 
 def begin(commit_lsn: int, at: int, xid: int = 0) -> bytes:
@@ -40,6 +50,23 @@ def relation(
     )
     names = b"".join(part.encode() + b"\0" for part in name)
     return b"R" + struct.pack("!I", oid) + names + b"d" + struct.pack("!H", len(columns)) + listed
+
+
+def keep_columns(described: bytes, is_kept: Sequence[bool]) -> bytes:
+    """Return the description of a table with some of its columns."""
+    # Of texts that end with a zero byte there are schema and table; then what identity it has.
+    at = described.index(0, described.index(0, OID.stop) + 1) + 2
+    pieces = [described[:at], struct.pack("!H", sum(is_kept))]
+    at += 2
+    for is_this in is_kept:
+        # Whether it is of the identity, its name, the oid of its type and its modifier.
+        end = described.index(0, at + 1) + 1 + 8
+        if is_this:
+            pieces.append(described[at:end])
+        at = end
+    if at != len(described):
+        raise ValueError("it has another length")
+    return b"".join(pieces)
 
 
 def insert(oid: int, row: Row) -> bytes:
@@ -88,12 +115,13 @@ def map_tuples(change: bytes, make: Callable[[Tuple], Row]) -> bytes:
 
 
 def _tuple(row: Row) -> bytes:
-    pieces = [struct.pack("!H", len(row))]
+    pieces = [_COUNT(len(row))]
     for value in row:
         if value is None:
             pieces.append(b"n")
         elif value is UNCHANGED:
             pieces.append(b"u")
         else:
-            pieces += (b"t", struct.pack("!I", len(value)), value)
+            pieces.append(_LENGTH(b"t", len(value)))
+            pieces.append(value)
     return b"".join(pieces)

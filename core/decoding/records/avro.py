@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,10 @@ __all__ = ["AvroReader", "without_logical_types"]
 #: Confluent's framing: a zero byte, the schema's number, and what Avro has.
 _MAGIC = 0
 _HEAD_BYTES = 5
+#: A registry's numbers are Java's: there is no greater one.
+_LAST_NUMBER = 2**31 - 1
+#: For this time a registry is not asked again for a schema that cannot be used.
+_UNUSABLE_S = 2.0
 
 
 class AvroReader:
@@ -26,6 +31,8 @@ class AvroReader:
         """Take what looks up a schema by its number; it raises BadValue for one unknown."""
         self._find_schema = find_schema
         self._known: dict[int, tuple[Any, Field]] = {}
+        #: Why schemas cannot be used, and until when that holds: thousands of records may have one.
+        self._unusable: dict[int, tuple[str, float]] = {}
 
     def read(self, data: bytes) -> Datum:
         """Read a framed value."""
@@ -46,16 +53,30 @@ class AvroReader:
     def _schema(self, number: int) -> tuple[Any, Field]:
         known = self._known.get(number)
         if known is None:
-            schema = self._find_schema(number)
+            reason, until = self._unusable.get(number, ("", 0.0))
+            if time.monotonic() < until:
+                raise BadValue(reason)
             try:
-                field = read_avro(schema)
-                known = parse_schema(without_logical_types(schema)), field
-            except Exception as exc:
-                raise BadValue(f"schema {number} cannot be used: {exc}") from exc
+                known = self._find(number)
+            except BadValue as exc:
+                if len(self._unusable) >= KEPT:
+                    self._unusable.clear()
+                self._unusable[number] = str(exc), time.monotonic() + _UNUSABLE_S
+                raise
             if len(self._known) >= KEPT:
                 self._known.clear()
             self._known[number] = known
         return known
+
+    def _find(self, number: int) -> tuple[Any, Field]:
+        if number > _LAST_NUMBER:
+            raise BadValue(f"no registry has a schema {number}")
+        schema = self._find_schema(number)
+        try:
+            field = read_avro(schema)
+            return parse_schema(without_logical_types(schema)), field
+        except Exception as exc:
+            raise BadValue(f"schema {number} cannot be used: {exc}") from exc
 
 
 def without_logical_types(schema: Any) -> Any:  # noqa: ANN401  JSON

@@ -50,7 +50,10 @@ class Registry:
             raise BadValue(f"the registry has no schema {number}")
         if answer.get("schemaType", "AVRO") != "AVRO":
             raise BadValue(f"schema {number} is not one of Avro's")
-        return json.loads(str(answer.get("schema")))
+        try:
+            return json.loads(str(answer.get("schema")))
+        except (ValueError, RecursionError) as exc:
+            raise BadValue(f"schema {number} of the registry is not JSON") from exc
 
     def find_latest(self, subject: str) -> object | None:
         """Return the newest schema of a subject; None: it has none."""

@@ -86,7 +86,9 @@ def read_connect(schema: object, name: str = "") -> Field:
     """
     if not isinstance(schema, Mapping) or not isinstance(schema.get("type"), str):
         raise BadSchema("a schema is not one of Kafka Connect's")
-    kind = schema["type"]
+    kind, logical = schema["type"], schema.get("name")
+    if not isinstance(logical, str | None):
+        raise BadSchema("a schema's name is no text")
     parameters = schema.get("parameters") or {}
     parts: tuple[Field, ...] = ()
     if kind == "struct":
@@ -107,7 +109,7 @@ def read_connect(schema: object, name: str = "") -> Field:
     return Field(
         name,
         kind,
-        schema.get("name"),
+        logical,
         {str(key): str(value) for key, value in parameters.items()},
         bool(schema.get("optional", False)),
         parts,

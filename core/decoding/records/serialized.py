@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +13,11 @@ __all__ = ["KEPT", "Datum", "JsonReader", "Reader", "read_json"]
 
 #: The number of schemas that are kept; more than that are read again.
 KEPT = 1000
+#: The size of the texts that are kept to know schemas by.
+_KEPT_BYTES = 8 << 20
+_SAME_LENGTH = 8
+#: What stands before a value that came with its schema.
+_PAYLOAD = b'"payload":'
 
 
 class Datum(NamedTuple):
@@ -43,14 +47,28 @@ class JsonReader:
     def __init__(self) -> None:
         """Know no schema yet."""
         self._schemas: dict[str, Field] = {}
+        #: Records up to their payload, by where it begins: the schema is in each of them again.
+        self._heads: dict[int, list[tuple[bytes, Field | None]]] = {}
+        self._kept_bytes = 0
 
     def read(self, data: bytes) -> Datum:
         """Read a text, and a schema where Connect's converter put one beside it."""
-        return self.interpret(read_json(data))
+        at = data.find(_PAYLOAD)
+        for head, schema in self._heads.get(at, ()):
+            if data.startswith(head) and data.endswith(b"}"):
+                try:
+                    return Datum(_DECODER.decode(data[len(head) : -1].decode()), schema)
+                except (ValueError, ArithmeticError, RecursionError):
+                    break
+        value = read_json(data)
+        datum = self.interpret(value)
+        if at >= 0 and datum.value is not value:
+            self._keep_head(data[: at + len(_PAYLOAD)], value["schema"], datum.schema)
+        return datum
 
     def interpret(self, value: Any) -> Datum:  # noqa: ANN401  JSON
         """Tell a value from its schema, where Connect's converter put one beside it."""
-        if isinstance(value, Mapping) and value.keys() == {"schema", "payload"}:
+        if isinstance(value, dict) and value.keys() == {"schema", "payload"}:
             schema = value["schema"]
             return Datum(value["payload"], None if schema is None else self._schema(schema))
         return Datum(value, None)
@@ -59,13 +77,32 @@ class JsonReader:
         text = json.dumps(schema, default=str)
         known = self._schemas.get(text)
         if known is None:
-            if len(self._schemas) >= KEPT:
-                self._schemas.clear()
+            self._make_room(len(text))
             try:
                 known = self._schemas[text] = read_connect(schema)
             except (BadSchema, AttributeError, TypeError) as exc:
                 raise BadValue(f"its schema cannot be used: {exc}") from exc
         return known
+
+    def _keep_head(self, head: bytes, schema: object, field: Field | None) -> None:
+        """Know a record's text up to its payload again, if any payload can follow it."""
+        try:
+            is_head = read_json(head + b"null}") == {"schema": schema, "payload": None}
+        except BadValue:
+            return
+        if is_head:
+            self._make_room(len(head))
+            # Few have the same length; of more than that the newest are kept.
+            same = self._heads.setdefault(len(head) - len(_PAYLOAD), [])
+            same[:] = [(head, field), *(own for own in same[: _SAME_LENGTH - 1] if own[0] != head)]
+
+    def _make_room(self, size: int) -> None:
+        count = len(self._schemas) + len(self._heads)
+        if count >= KEPT or self._kept_bytes + size > _KEPT_BYTES:
+            self._schemas.clear()
+            self._heads.clear()
+            self._kept_bytes = 0
+        self._kept_bytes += size
 
 
 def read_json(data: bytes) -> Any:  # noqa: ANN401  JSON
@@ -78,6 +115,9 @@ def read_json(data: bytes) -> Any:  # noqa: ANN401  JSON
 
     """
     try:
+        if data[:1] == b"{" and data[1:2] > b"\0":
+            return _DECODER.decode(data.decode("utf-8", "surrogatepass"))
+        # It may be in another encoding of Unicode's.
         return json.loads(data, parse_float=Decimal, parse_constant=_refuse)
     except (ValueError, ArithmeticError, RecursionError) as exc:
         raise BadValue("it is not JSON") from exc
@@ -85,3 +125,6 @@ def read_json(data: bytes) -> Any:  # noqa: ANN401  JSON
 
 def _refuse(_: str) -> None:
     raise ValueError("not a number of JSON's")
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)

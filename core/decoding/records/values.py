@@ -27,6 +27,7 @@ __all__ = [
     "INSTANTS",
     "NO_LENGTH",
     "SOURCE_TYPE",
+    "UNFORESEEN",
     "BadValue",
     "Converter",
     "array_text",
@@ -39,6 +40,7 @@ __all__ = [
     "raw_bytes",
     "type_and_converter",
     "varying_bits_text",
+    "why_unreadable",
 ]
 
 _DATA = "io.debezium.data."
@@ -48,11 +50,27 @@ _CONNECT = "org.apache.kafka.connect.data."
 NO_LENGTH = 2**31 - 1
 #: Names of ours for a point in time as a number since 1970, by the unit: Connect has none.
 INSTANTS = {unit: f"pgrepl.Instant.{unit}" for unit in ("ms", "us", "ns")}
+#: A numeric has no more digits, and a string of bits no more bits.
+_MOST_DIGITS = 131_072 + 16_383
+_DIGIT_BITS = 3.3220
+_MOST_BITS = 83_886_080
 _BC = " BC"
+_NUL = "a text has the character NUL, which PostgreSQL does not store"
 
 
 class BadValue(ValueError):
     """A value that no text of the column's type is exactly."""
+
+
+#: What code raises that meets a shape which nobody foresaw: that record is parked, and no more.
+UNFORESEEN = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+
+
+def why_unreadable(exc: BaseException) -> str:
+    """Return why a record cannot be read; what others raise may quote a value."""
+    if isinstance(exc, BadValue):
+        return str(exc)
+    return f"this version of pgrepl does not know its shape ({type(exc).__name__})"
 
 
 #: Returns PostgreSQL's text of a value that is not null.
@@ -63,7 +81,7 @@ def plain_text(value: object) -> str:
     """Print a value whose own text is PostgreSQL's: a text, a number, true or false."""
     if isinstance(value, str):
         if "\0" in value:
-            raise BadValue("a text has the character NUL, which PostgreSQL does not store")
+            raise BadValue(_NUL)
         return value
     if isinstance(value, bool):
         return "t" if value else "f"
@@ -93,7 +111,10 @@ def decimal_text(value: object, scale: int) -> str:
     if isinstance(value, Decimal):
         return str(value)
     unscaled = int.from_bytes(raw_bytes(value), "big", signed=True)
-    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    if abs(scale) > _MOST_DIGITS or unscaled.bit_length() > _MOST_DIGITS * _DIGIT_BITS:
+        raise BadValue("a decimal has more digits than any number of PostgreSQL's")
+    # Unlike an integer a decimal prints any number of digits.
+    digits = str(Decimal(abs(unscaled))).rjust(scale + 1, "0")
     sign = "-" if unscaled < 0 else ""
     if scale <= 0:
         return f"{sign}{digits}{'0' * -scale}"
@@ -157,6 +178,8 @@ def bits_text(value: object, length: int) -> str:
         return "1" if value else "0"
     if length >= NO_LENGTH:
         raise BadValue(_NO_ZEROS)
+    if length > _MOST_BITS:
+        raise BadValue("a string of bits is longer than any of PostgreSQL's")
     return f"{_bits_number(value):0{length}b}"
 
 
@@ -253,7 +276,9 @@ def _date(value: object) -> str:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise BadValue("a text is none")
-    return plain_text(value)
+    if "\0" in value:
+        raise BadValue(_NUL)
+    return value
 
 
 def _iso(value: object) -> str:

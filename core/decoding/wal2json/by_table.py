@@ -14,6 +14,7 @@ from pgrepl.decoding.wal2json.grammar import (
     read_begin,
     table_key,
 )
+from pgrepl.decoding.wal2json.short import lines_of
 from pgrepl.decoding.wal2json.table_changes import LineChanges, readable
 from pgrepl.store.tables.copy_start import CopyStart
 
@@ -42,6 +43,17 @@ class LinesByTable:
         """Tables whose changes are not applied, in the order they were met."""
         return list(self._ignored)
 
+    @property
+    def table_count(self) -> int:
+        """Of how many tables there are changes to apply."""
+        return len(self.changes)
+
+    def condense(self) -> int:
+        """Forget changes that do not matter any more, and return how many are left to apply."""
+        for changes in self.changes.values():
+            changes.condense()
+        return sum(changes.left_count for changes in self.changes.values())
+
     def take_payload(self, payload: bytes, change_count: int, bucket: int) -> None:
         """Group a payload of changes.
 
@@ -51,7 +63,7 @@ class LinesByTable:
             when it is not what the receiver wrote.
 
         """
-        text = readable(payload)
+        text = readable(lines_of(payload))
         known = self._in_bucket.get(bucket) or self._first_in(text, bucket)
         if known and len(known) <= _FEW_TABLES:
             found = [table.find(text) for table in known]

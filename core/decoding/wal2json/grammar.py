@@ -59,8 +59,11 @@ BEGIN_PREFIX = HEAD + b'B"'
 #: A whole begin line: xid, time, and the two halves of the position and of the end.
 BEGIN = re.compile(
     rb'\{"action":"B","xid":(\d++),"timestamp":"([^"]++)",(?:"origin":\d++,)?'
-    rb'"lsn":"([0-9A-F]++)/([0-9A-F]++)","nextlsn":"([0-9A-F]++)/([0-9A-F]++)"\}'
+    rb'"lsn":"([0-9A-F]{1,8}+)/([0-9A-F]{1,8}+)",'
+    rb'"nextlsn":"([0-9A-F]{1,8}+)/([0-9A-F]{1,8}+)"\}'
 )
+
+_XID_DIGITS = 10
 
 SCHEMA = b',"schema":"'
 TABLE = b'","table":"'
@@ -85,9 +88,10 @@ _ENTRY = re.compile(
     rb'\{"name":(' + STRING + rb'),"value":(' + STRING + rb'|[^"{}\[\],]+)\}', re.DOTALL
 )
 _NAMES = re.compile(rb',"schema":(' + STRING + rb'),"table":(' + STRING + rb")", re.DOTALL)
-_ESCAPE = re.compile(rb"\\(?:u([0-9A-Fa-f]{4})|.)", re.DOTALL)
+_CONTROL = re.compile(rb"\\u(00[01][0-9A-Fa-f])")
 _COPY_ESCAPES = {b"\n": rb"\n", b"\r": rb"\r", b"\t": rb"\t"}
-_FIRST_PRINTABLE = 0x20
+#: Stands for an escaped backslash while other escapes are looked for: JSON has no raw one.
+_BACKSLASH = b"\0"
 
 
 def action_of(line: bytes) -> bytes:
@@ -121,7 +125,7 @@ def names_of(line: bytes, codec: str) -> tuple[str, str]:
 def read_begin(line: bytes) -> Begin:
     """Return what a begin line says."""
     match = BEGIN.fullmatch(line)
-    if match is None or not match[2].isascii():
+    if match is None or not match[2].isascii() or len(match[1]) > _XID_DIGITS:
         raise unreadable("a transaction's begin cannot be read")
     xid, at, high, low, *_ = match.groups()
     return Begin(int(xid), at.decode(), int(high, 16) << 32 | int(low, 16))
@@ -150,18 +154,34 @@ def read_entries(line: bytes, start: int, codec: str) -> tuple[list[str], list[b
     return names, values
 
 
-def map_values(line: bytes, codec: str, change: Callable[[str, bytes], bytes]) -> bytes:
-    """Return a line with the value of each column as it is changed, by name and value."""
+def map_values(line: bytes, codec: str, change: Callable[[str, bytes], bytes | None]) -> bytes:
+    """Return a line with the value of each column as it is changed, by name and value.
 
-    def replaced(match: re.Match[bytes]) -> bytes:
+    None: the column is taken out of the line.
+    """
+    pieces: list[bytes] = []
+    at = count = 0
+    has_any = False
+    for match in _ENTRY.finditer(line):
+        count += 1
+        before = line[at : match.start()]
+        is_next = before == b","
+        if not is_next:
+            # The first one of a list.
+            pieces.append(before)
+            has_any = False
+        at = match.end()
         value = change(_name(match[1], codec), match[2])
-        return b'{"name":' + match[1] + b',"value":' + value + b"}"
-
-    changed, count = _ENTRY.subn(replaced, line)
+        if value is None:
+            continue
+        if has_any:
+            pieces.append(b",")
+        has_any = True
+        pieces += (ENTRY_MARK, match[1], b',"value":', value, b"}")
     if count != line.count(ENTRY_MARK):
         # What is not recognized must not go on as it is.
         raise unreadable("the columns of a change cannot be read")
-    return changed
+    return b"".join((*pieces, line[at:]))
 
 
 def mark_nulls(text: bytes) -> bytes:
@@ -175,10 +195,24 @@ def unmark_nulls(text: bytes) -> bytes:
 
 
 def copy_value(value: bytes) -> bytes:
-    """Return a value as COPY takes it: JSON's escapes for control characters are not COPY's."""
+    """Return a value as COPY takes it: JSON's escapes for control characters are not COPY's.
+
+    A value may have many megabytes, each byte of them escaped: nothing is done for each escape.
+    """
     if UNICODE_ESCAPE not in value:
         return value
-    return _ESCAPE.sub(_copy_escape, value)
+    if _BACKSLASH in value:
+        raise unreadable("a text in a change cannot be read")
+    found = value.replace(rb"\\", _BACKSLASH)
+    # wal2json escapes control characters in this way, and nothing else.
+    while (match := _CONTROL.search(found)) is not None:
+        character = bytes([int(match[1], 16)])
+        if character == _BACKSLASH:
+            break
+        found = found.replace(match[0], _COPY_ESCAPES.get(character, character))
+    if UNICODE_ESCAPE in found:
+        raise unreadable("a text in a change cannot be read")
+    return found.replace(_BACKSLASH, rb"\\")
 
 
 def read_value(value: bytes, codec: str, errors: str = "strict") -> str | None:
@@ -199,16 +233,6 @@ def read_value(value: bytes, codec: str, errors: str = "strict") -> str | None:
 def literal(name: str, codec: str) -> bytes:
     """Print a name as wal2json does, quotes and all."""
     return json.dumps(name, ensure_ascii=False).encode(codec)
-
-
-def _copy_escape(match: re.Match[bytes]) -> bytes:
-    if match[1] is None:
-        return match[0]
-    code = int(match[1], 16)
-    # wal2json escapes control characters in this way, and nothing else.
-    if code >= _FIRST_PRINTABLE:
-        raise unreadable("a text in a change cannot be read")
-    return _COPY_ESCAPES.get(bytes([code]), bytes([code]))
 
 
 def _name(value: bytes, codec: str) -> str:

@@ -19,10 +19,11 @@ from pgrepl.native import Entry, Native
 __all__ = ["LineLayout"]
 
 # Nothing here is ever tried in another way: a quantifier that gives nothing back is faster. Nothing
-# goes beyond its line.
+# goes beyond its line, and nothing is found in a part of one: such a line is corrupted. The brace
+# comes before what asks for the beginning, so that the pattern is looked for by its first bytes.
 # Before the table stand the same few fields in every line.
 _HEAD = (
-    rb'\{"action":"([IUD])","xid":[0-9]++,"timestamp":"[^"\n]*+",'
+    rb'\{(?<![^\n]\{)"action":"([IUD])","xid":[0-9]++,"timestamp":"[^"\n]*+",'
     rb'(?:"origin":[0-9]++,)?"lsn":"[^"\n]*+",'
 )
 # A boolean, bare always.
@@ -148,4 +149,4 @@ def _pattern(
     old = rb'(?:,"identity":\[' + entries(identity) + rb"\])?" if identity else b""
     new = rb'(?:,"columns":\[' + entries(columns) + rb"\])?"
     head = _HEAD + rb'"schema":' + schema + rb',"table":' + table
-    return re.compile(head + new + old + rb"\}", re.DOTALL)
+    return re.compile(head + new + old + rb"\}(?![^\n])", re.DOTALL)

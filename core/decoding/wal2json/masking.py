@@ -19,10 +19,12 @@ _BARE = re.compile(rb"true|false|-?[0-9]+(?:\.[0-9]+)?")
 
 
 def mask_line(line: bytes, masks: Mapping[str, Mask], codec: str) -> bytes:
-    """Return a change with columns masked, in the new row as in the identity of the old one."""
+    """Return a change with columns masked or taken out, in new row and old identity alike."""
 
-    def change(name: str, value: bytes) -> bytes:
+    def change(name: str, value: bytes) -> bytes | None:
         mask = masks.get(name)
+        if mask is not None and mask.kind == "omit":
+            return None
         return value if mask is None else _masked(mask, value, codec)
 
     return map_values(line, codec, change)

@@ -1,4 +1,4 @@
-"""wal2json's payloads as the replayer reads them: lines, joined by a newline."""
+"""wal2json's payloads as the replayer reads them: lines, joined by a newline, or short ones."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from pgrepl.decoding.wal2json.grammar import (
     read_entries,
     read_value,
 )
+from pgrepl.decoding.wal2json.short import lines_of
 from pgrepl.decoding.wal2json.table_changes import LineChanges
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.encodings import python_codec
@@ -41,7 +42,7 @@ class Wal2JsonPayload:
 
     def split(self, payload: bytes) -> list[bytes]:
         """Return the lines; JSON never contains a raw newline."""
-        return payload.split(b"\n")
+        return lines_of(payload).split(b"\n")
 
     def join(self, messages: Sequence[bytes]) -> bytes:
         """Join lines."""
@@ -116,7 +117,7 @@ class Wal2JsonPayload:
 
     def extract(self, payload: bytes, name: TableName) -> list[bytes]:
         """Return the changes of one table, with the begin lines of their transactions."""
-        return list(extract(payload, name, self._codec))
+        return list(extract(lines_of(payload), name, self._codec))
 
 
 def _read_lsn(change: bytes) -> Lsn | None:

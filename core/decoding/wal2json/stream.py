@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pgrepl.config.rules import Mask
-from pgrepl.decoding.stream import Action, Transaction
+from pgrepl.decoding.stream import Action, ChangedRow, Payload, Transaction
 from pgrepl.decoding.wal2json.floats import FloatColumns
 from pgrepl.decoding.wal2json.grammar import (
     ACTION_AT,
@@ -18,6 +18,8 @@ from pgrepl.decoding.wal2json.grammar import (
     table_key,
 )
 from pgrepl.decoding.wal2json.masking import mask_line
+from pgrepl.decoding.wal2json.reshaping import read_row, to_delete, to_insert
+from pgrepl.decoding.wal2json.short import FORMAT, shorten
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.store.spool.spool_format import microseconds
@@ -128,13 +130,29 @@ class Wal2JsonStream:
         """Return False: every change names its table and columns."""
         return False
 
-    def heads_of(self, change: bytes) -> Mapping[bytes, bytes]:  # noqa: ARG002
+    def heads_of(
+        self,
+        change: bytes,  # noqa: ARG002
+        masks: Mapping[str, Mask] | None = None,  # noqa: ARG002
+    ) -> Mapping[bytes, bytes]:
         """Return nothing: a change says all itself."""
         return _NO_HEADS
 
     def mask(self, change: bytes, masks: Mapping[str, Mask], codec: str) -> bytes:
         """Return a change with columns masked, in both of its lists."""
         return mask_line(change, masks, codec)
+
+    def changed_row(self, change: bytes, codec: str) -> ChangedRow:
+        """Return what a change carries of its row."""
+        return read_row(change, codec)
+
+    def as_delete(self, change: bytes) -> bytes:
+        """Return an update as a delete of its old row."""
+        return to_delete(change)
+
+    def as_insert(self, change: bytes, columns: Collection[str], codec: str) -> bytes | None:
+        """Return an update as an insert of its new row; None: it does not carry all columns."""
+        return to_insert(change, columns, codec)
 
     def is_insert(self, change: bytes) -> bool:
         """Whether a change is an insert."""
@@ -144,23 +162,31 @@ class Wal2JsonStream:
         """Return the message: a command that names several tables gives one for each."""
         return (message,)
 
-    def payload(self, messages: Sequence[bytes]) -> Sequence[bytes]:
-        """Join lines by newlines, without copying the big ones."""
+    def payload(self, messages: Sequence[bytes]) -> Payload:
+        """Shorten lines, or join them by newlines, without copying the big ones."""
         if max(map(len, messages)) < _BIG_LINE_BYTES:
-            return (b"\n".join(messages),)
+            short = shorten(messages)
+            if short is not None:
+                return Payload(FORMAT, (short,))
+            return Payload(self.name, (b"\n".join(messages),))
         pieces = []
         for line in messages:
             pieces += [line, b"\n"]
-        return pieces[:-1]
+        return Payload(self.name, pieces[:-1])
 
     def transaction(self, begin: bytes) -> Transaction:
         """Read position and time out of a begin message."""
         match = BEGIN.fullmatch(begin)
         if match is None:
             raise SpoolError(_UNREADABLE, hint=_PLUGIN_HINT)
-        _, at, *halves = (part.decode() for part in match.groups())
+        xid, at, *halves = match.groups()
         high, low, end_high, end_low = (int(half, 16) for half in halves)
-        return Transaction(Lsn(high << 32 | low), Lsn(end_high << 32 | end_low), microseconds(at))
+        try:
+            commit_at = microseconds(at.decode())
+        except (ValueError, TypeError) as exc:
+            raise SpoolError(_UNREADABLE, hint=_PLUGIN_HINT) from exc
+        commit_lsn, end_lsn = Lsn(high << 32 | low), Lsn(end_high << 32 | end_low)
+        return Transaction(commit_lsn, end_lsn, commit_at, int(xid))
 
     def is_end_of(self, begin: bytes, commit: bytes) -> bool:
         """Compare all but the action: both messages carry the same facts."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,7 +40,7 @@ def follow(found):
 def without_order(found):
     """Return events as an older Debezium sends them: nobody counts them."""
     for topic, own in found:
-        yield topic, replace(own, order=None)
+        yield topic, own._replace(order=None)
 
 
 def streamed(*runs):
@@ -138,6 +137,10 @@ def test_what_is_no_event_is_refused(change):
         {"sequence": "{"},
         {"ts_ms": None},
         {"ts_us": 10**40},
+        {"sequence": "[Infinity,1]"},
+        {"sequence": "[" * 100_000},
+        {"sequence": f'["{"9" * 20}","1"]'},
+        {"sequence": '["\u00b2","1"]'},
     ],
 )
 def test_source_that_cannot_be_is_refused(change):
@@ -146,12 +149,21 @@ def test_source_that_cannot_be_is_refused(change):
         read_event({**own, "source": {**own["source"], **change}})
 
 
+@pytest.mark.parametrize("version", ["3.6.\u00b2", f"3.{'9' * 5000}.1", "", "next"])
+def test_version_that_cannot_be_read_counts_on_nothing(version):
+    own = event("c", after={"id": 1})
+    found = read_event({**own, "source": {**own["source"], "version": version}})
+    assert not found.has_lasting_order
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"status": "MIDDLE"},
         {"id": "12"},
         {"id": f"1:{2**64}"},
+        {"id": f"1:{'9' * 5000}"},
+        {"id": "\u00b2:5"},
         {"ts_ms": None},
         {"event_count": "2"},
         {"data_collections": [1]},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -164,22 +165,71 @@ def test_table_whose_columns_are_not_on_the_target_has_a_problem():
 
 
 @pytest.mark.parametrize(
-    ("places", "size", "new_places", "old_places", "key_size"),
+    ("places", "size", "new_places", "old_places"),
     [
-        (struct.pack("=II", 0, 99), 2, [0, 1], [0], 1),
-        (struct.pack("=II", 1 << 31, 1 << 31), 2, [0, 1], [0], 1),
-        (struct.pack("=II", 0, 6), -1, [], [], 0),
-        (struct.pack("=II", 0, 6), 1 << 30, [], [], 0),
-        (struct.pack("=II", 0, 6), 2, [0, 2], [], 0),
-        (struct.pack("=II", 0, 6), 2, [0, 1, 0], [], 0),
-        (struct.pack("=II", 0, 6), 2, [0], [-1], 0),
-        (struct.pack("=II", 0, 6), 2, [0], [0], 3),
+        (struct.pack("=II", 0, 99), 2, [0, 1], [0]),
+        (struct.pack("=II", 1 << 31, 1 << 31), 2, [0, 1], [0]),
+        (struct.pack("=II", 0, 6), -1, [], []),
+        (struct.pack("=II", 0, 6), 1 << 30, [], []),
+        (struct.pack("=II", 0, 6), 2, [0, 2], []),
+        (struct.pack("=II", 0, 6), 2, [0, 1, 0], []),
+        (struct.pack("=II", 0, 6), 2, [0], [-1]),
     ],
 )
-def test_what_is_not_there_is_not_looked_at(places, size, new_places, old_places, key_size):
+def test_what_is_not_there_is_not_looked_at(places, size, new_places, old_places):
     assert native is not None
     with pytest.raises(IndexError):
-        native.read_changes(b"I12345", places, size, new_places, old_places, key_size)
+        native.read_changes(b"I12345", places, size, new_places, old_places)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "size", "key_size"),
+    [
+        ([(b"U12345N", struct.pack("=II", 0, 99))], 2, 1),
+        ([(b"U12345N", struct.pack("=II", 1 << 31, 1 << 31))], 2, 1),
+        ([], 2, 3),
+        ([], 2, 0),
+        ([], 1 << 30, 1),
+    ],
+)
+def test_updates_that_are_not_there_are_not_looked_at(pieces, size, key_size):
+    assert native is not None
+    with pytest.raises(IndexError):
+        native.last_updates(pieces, size, key_size)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 1 << 30), st.sampled_from([*TABLES]), st.booleans())
+def test_payloads_taken_together_leave_the_rows_that_each_of_them_leaves(seed, table, condenses):
+    dice = random.Random(seed)
+    messages = make_messages(dice, [table], dice.randrange(80))
+    changes = [message for message in messages if message[:1] in (b"I", b"U", b"D")]
+    cuts = sorted(dice.randrange(len(changes) + 1) for _ in range(3))
+    pieces = [changes[a:b] for a, b in pairwise([0, *cuts, len(changes)])]
+    described = relation(table, *TABLES[table])
+    found = []
+    for core in (native, None):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(by_table, "native", core)
+            grouped = PgoutputPayload("UTF8").group_by_table(lambda name: Destination(name[1]))
+            for piece in pieces:
+                grouped.take_payload(pack([described, *piece]), len(piece), 0)
+                if condenses:
+                    left = grouped.condense()
+                    assert left <= len(changes)
+            found.append({name: describe(own) for name, own in grouped.changes.items()})
+    assert found[0] == found[1]
+
+
+def test_rows_of_many_payloads_are_read_once():
+    updates = [change("U", "first", [f"{n % 3}", "x", f"{n}"]) for n in range(12)]
+    grouped = PgoutputPayload("UTF8").group_by_table(lambda name: Destination(name[1]))
+    for n in range(0, 12, 4):
+        grouped.take_payload(pack([relation("first", *TABLES["first"]), *updates[n : n + 4]]), 4, 0)
+    assert grouped.condense() == 3
+    (own,) = grouped.changes.values()
+    assert own.count == 12
+    assert [len(run.changes) for run in own.runs] == [3]
 
 
 def test_module_of_another_version_is_not_used(monkeypatch):

@@ -12,7 +12,7 @@ from pgrepl.decoding.records.avro import AvroReader
 from pgrepl.decoding.records.columns import HandlingModes, column_converter
 from pgrepl.decoding.records.schema import BadSchema, Field, read_avro, read_connect
 from pgrepl.decoding.records.serialized import JsonReader
-from pgrepl.decoding.records.values import BadValue, type_and_converter
+from pgrepl.decoding.records.values import BITS, SOURCE_TYPE, BadValue, type_and_converter
 from tests.support.streams.debezium_events import FIXTURES, recorded
 
 SCHEMAS = json.loads((FIXTURES / "avro_schemas_by_id.json").read_text(encoding="utf-8"))
@@ -40,6 +40,24 @@ def test_every_recorded_key_and_value_of_avro_is_read_to_its_last_byte():
         for broken in (part[:-1], part + b"\0", part[1:], b"\0\0\0\xff\xff" + part[5:]):
             with pytest.raises(BadValue):
                 reader.read(broken)
+
+
+def test_registry_is_not_asked_for_each_of_many_records_with_an_unknown_schema():
+    asked = []
+
+    def find(number):
+        asked.append(number)
+        return find_schema(number)
+
+    reader = AvroReader(find)
+    for _ in range(1000):
+        with pytest.raises(BadValue, match="has no schema 65535"):
+            reader.read(b"\0\0\0\xff\xff\0")
+        # No registry can have that one.
+        with pytest.raises(BadValue, match="no registry has a schema 4278190080"):
+            reader.read(b"\0\xff\0\0\0\0")
+    assert set(asked) == {65535}
+    assert len(asked) < 100
 
 
 def test_recorded_values_of_avro_are_the_types_and_texts_of_the_source():
@@ -95,6 +113,12 @@ def test_recorded_values_of_avro_are_the_types_and_texts_of_the_source():
         ),
         "bo": ("boolean", "t"),
     }
+
+
+def test_schema_whose_name_is_no_text_is_refused():
+    value = b'{"schema": {"type": "int32", "name": ["x"]}, "payload": 1}'
+    with pytest.raises(BadValue, match="name is no text"):
+        JsonReader().read(value)
 
 
 @pytest.mark.parametrize("run", ["run1", "run2", "run4", "run5"])
@@ -200,3 +224,31 @@ def test_names_defined_in_a_schema_of_avro_stand_for_their_types():
     assert before.parts == after.parts == again.parts
     assert before.parts == (Field("id", "int32", is_optional=False),)
     assert [part.is_optional for part in (before, after, again)] == [True, True, False]
+
+
+DECIMAL = Field("n", "bytes", "org.apache.kafka.connect.data.Decimal", {"scale": "2"})
+VARIABLE = Field("n", "struct", "io.debezium.data.VariableScaleDecimal")
+
+
+def test_decimal_of_any_number_of_digits_is_exact():
+    number = int(Decimal("12345" * 25_000))
+    data = number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
+    _, convert = type_and_converter(DECIMAL)
+    assert convert(data) == f"{'12345' * 25_000}"[:-2] + ".45"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (DECIMAL, b"\x7f" * 1_000_000),
+        (VARIABLE, {"scale": 2_000_000_000, "value": "AQ=="}),
+        (VARIABLE, {"scale": -2_000_000_000, "value": "AQ=="}),
+        (
+            Field("b", "bytes", BITS, {"length": "2000000000", SOURCE_TYPE: "BIT"}),
+            b"\x01",
+        ),
+    ],
+)
+def test_value_that_claims_to_be_huge_is_refused_and_not_printed(field, value):
+    with pytest.raises(BadValue, match="than any"):
+        type_and_converter(field)[1](value)

@@ -66,7 +66,13 @@ def test_other_bytes_have_no_position():
 
 def test_begin_tells_position_and_time():
     transaction = plugin.transaction(begin(0x100, at="2000-01-01 00:00:01+00"))
-    assert transaction == (Lsn(0x100), Lsn(0x130), 1_000_000)
+    assert transaction == (Lsn(0x100), Lsn(0x130), 1_000_000, 7)
+
+
+@pytest.mark.parametrize("at", [b"yesterday", b"\xc1"])
+def test_begin_whose_time_is_none_is_refused(at):
+    with pytest.raises(SpoolError, match="begin message"):
+        plugin.transaction(begin(0x100, at="now").replace(b"now", at))
 
 
 @given(st.binary(max_size=100))
