@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Composable, Literal
 from pgrepl.config.rules import Mask, Salt
 from pgrepl.postgres.connect import Connection
 
-__all__ = ["HASH_DIGITS", "mask_expression", "mask_value", "set_salts"]
+__all__ = ["HASH_DIGITS", "condition", "mask_expression", "mask_value", "rows_of", "set_salts"]
 
 #: Number of characters of a hash.
 HASH_DIGITS = 64
@@ -23,6 +23,8 @@ HASH_DIGITS = 64
 
 def mask_value(mask: Mask, value: bytes | None, codec: str) -> bytes | None:
     """Return what stands for a value; both are texts in the source's encoding, None is a null."""
+    if mask.kind == "omit":
+        raise AssertionError("nothing stands for an omitted column")
     if value is None or mask.kind == "null":
         return None
     if mask.kind == "constant":
@@ -34,6 +36,8 @@ def mask_value(mask: Mask, value: bytes | None, codec: str) -> bytes | None:
 
 def mask_expression(mask: Mask, column: Composable) -> Composable:
     """Return the same as an expression for the source, of the column's type."""
+    if mask.kind == "omit":
+        raise AssertionError("nothing stands for an omitted column")
     if mask.kind == "null":
         # Of the type of the column, without naming that.
         return SQL("case when false then {} end").format(column)
@@ -46,6 +50,21 @@ def mask_expression(mask: Mask, column: Composable) -> Composable:
         "case when {0} is not null then encode(sha256(convert_to(current_setting({1}), 'UTF8')"
         " || convert_to({0}::text, getdatabaseencoding())), 'hex') end"
     ).format(column, Literal(mask.salt.setting))
+
+
+def rows_of(table: Composable, where: str) -> Composable:
+    """Return the rows of a table for which an expression is true, named t, as a part of FROM."""
+    if not where:
+        return SQL("only {} as t").format(table)
+    # Names of columns in the expression must not be taken for those of what is joined.
+    return SQL("(select f.*, f.ctid, f.xmin from only {} as f where {}) as t").format(
+        table, condition(where)
+    )
+
+
+def condition(where: str) -> Composable:
+    """Return the expression of a rule as a condition; a comment at its end ends with the line."""
+    return SQL("({}\n)").format(SQL(where))
 
 
 def set_salts(connection: Connection, salts: Iterable[Salt]) -> None:

@@ -6,12 +6,13 @@ A mask must leave alone what tells rows apart, and what the target checks or com
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psycopg
 from psycopg.rows import class_row
 from psycopg.sql import SQL
 
+from pgrepl.catalog.row_filters import find_filter_problems
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
 from pgrepl.config.rules import Mask, Rules
@@ -57,6 +58,10 @@ class ColumnFacts:
     #: Before each name k: tells rows apart, u: of columns alone, e: others.
     unique_indexes: Sequence[str]
     generated_from_it: Sequence[str]
+    #: Whether its table is one of a composite type.
+    is_typed: bool = False
+    #: The number of columns that its table has.
+    column_count: int = 0
 
     @property
     def key(self) -> _Name:
@@ -72,8 +77,8 @@ class RuleProblem:
     reason: str
     #: Else it is worth a look.
     is_failure: bool = True
-    #: Whether changes could not find their rows any more.
-    breaks_identity: bool = False
+    #: Whether nothing could be done with changes: they could not find their rows, or not be judged.
+    stops_receive: bool = False
 
     def __str__(self) -> str:
         """Return it for a message."""
@@ -95,13 +100,13 @@ def check_rules(connection: Connection, source: SourceConfig) -> None:
     if problems:
         raise ConfigError(
             f'the rules of source "{source.name}" cannot hold: {"; ".join(map(str, problems))}',
-            hint="Choose other masks in pgrepl.toml, or exclude the tables; see docs/rules.md.",
+            hint="Choose other rules in pgrepl.toml, or exclude the tables; see docs/rules.md.",
         )
 
 
 def find_source_problems(connection: Connection, source: SourceConfig) -> list[RuleProblem]:
     """Return what is wrong with the rules of a source, by its catalogue."""
-    if not source.rules.has_masks:
+    if not source.rules.has_effects:
         return []
     rows = connection.execute(
         "select n.nspname::text, c.relname::text, c.relispartition,"
@@ -117,13 +122,17 @@ def find_source_problems(connection: Connection, source: SourceConfig) -> list[R
     roots = {key: _root(key, above) for key in parents}
     tables = {key: key for key in parents if selection.matches(*roots[key])}
     problems = find_problems(connection, source.rules, tables)
+    problems += [
+        RuleProblem(shown_name(*key), why, stops_receive=True)
+        for key, why in find_filter_problems(connection, source, tables)
+    ]
     for key in tables:
         for parent in parents[key]:
-            if source.rules.masks_of(*key) != source.rules.masks_of(*parent):
+            if source.rules.treatment(*key) != source.rules.treatment(*parent):
                 why = f"it has other rules than {shown_name(*parent)}, which it is a part of"
                 problems.append(RuleProblem(shown_name(*key), why))
     for entry in source.rules.entries:
-        if entry.masks and not any(entry.matches(*key) for key in tables):
+        if (entry.masks or entry.where) and not any(entry.matches(*key) for key in tables):
             listed = ", ".join(pattern.text for pattern in entry.tables)
             why = "a rule is for no table that is replicated"
             problems.append(RuleProblem(listed, why, is_failure=False))
@@ -164,8 +173,14 @@ def find_problems(
             why = f'it has no column "{column}"'
             problems.append(RuleProblem(name, why, is_failure=False))
             continue
+        omitted = rules.omitted(*key)
+        kept = [other for other in facts.generated_from_it if other not in omitted]
+        facts = replace(facts, generated_from_it=kept)
+        there = [other for other in omitted if (place, other) in found]
+        if column == min(there, default=None) and facts.column_count == len(there):
+            problems.append(RuleProblem(name, "all of its columns are omitted"))
         problems += [
-            RuleProblem(name, f'column "{column}" {why}', breaks_identity=is_identity)
+            RuleProblem(name, f'column "{column}" {why}', stops_receive=is_identity)
             for why, is_identity in judge_column(mask, facts)
         ]
         if mask.kind == "constant" and not _is_printed_alike(connection, facts.type, mask.text):
@@ -176,6 +191,9 @@ def find_problems(
 
 def judge_column(mask: Mask, facts: ColumnFacts) -> Iterable[tuple[str, bool]]:
     """Return why a mask cannot hold for a column, and whether rows could not be found any more."""
+    if mask.kind == "omit":
+        yield from _judge_omitted(facts)
+        return
     yield from _judge_place(facts)
     yield from ((why, False) for why in _judge_values(mask, facts))
 
@@ -184,12 +202,25 @@ def _of_kind(named: Sequence[str], kind: str) -> list[str]:
     return [name[1:] for name in named if name[0] == kind]
 
 
-def _judge_place(facts: ColumnFacts) -> Iterable[tuple[str, bool]]:
-    """Look at what no mask of any kind can stand in for."""
+def _judge_omitted(facts: ColumnFacts) -> Iterable[tuple[str, bool]]:
+    """Look at what cannot be without a column; all else that names it goes with it."""
+    yield from _judge_identity(facts)
+    if facts.generated_from_it:
+        yield f'is what column "{facts.generated_from_it[0]}" is generated from', False
+    if facts.is_typed:
+        yield "is of a table of a type, which has all columns of that", False
+
+
+def _judge_identity(facts: ColumnFacts) -> Iterable[tuple[str, bool]]:
     if _of_kind(facts.unique_indexes, "k") or _of_kind(facts.constraints, "p"):
         yield "is part of the key that tells rows apart", True
     elif facts.is_partition_key:
         yield "decides into which partition a row goes", True
+
+
+def _judge_place(facts: ColumnFacts) -> Iterable[tuple[str, bool]]:
+    """Look at what no mask of any kind can stand in for."""
+    yield from _judge_identity(facts)
     if facts.is_generated:
         yield "is generated", False
     if facts.generated_from_it:

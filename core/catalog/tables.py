@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 from psycopg.sql import SQL, Composable, Identifier
 
 from pgrepl.config.rules import Mask, Rules
-from pgrepl.masking import mask_expression
+from pgrepl.masking import mask_expression, rows_of
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
@@ -56,8 +56,11 @@ class SourceTable:
     #: The same with generated columns.
     all_columns: Sequence[str] = ()
     is_all_plain: bool = False
-    #: Of columns that reach the target masked.
+    #: Of columns that reach the target masked, and of those that do not, which are not among the
+    #: columns above.
     masks: Mapping[str, Mask] = field(default_factory=dict)
+    #: The condition of the rows that reach the target; empty: all do.
+    where: str = ""
 
     def selected(self, prefix: Sequence[str] = ()) -> Composable:
         """Return the list of its columns in a SELECT on the source, masks applied.
@@ -72,11 +75,22 @@ class SourceTable:
         )
 
     @property
+    def omitted(self) -> frozenset[str]:
+        """The columns that the target does not have."""
+        return frozenset(name for name, mask in self.masks.items() if mask.kind == "omit")
+
+    @property
     def rules(self) -> str | None:
-        """A fingerprint of the masks; None: it has none."""
-        if not self.masks:
+        """A fingerprint of what rules do to it; None: nothing."""
+        if not self.masks and not self.where:
             return None
-        return json.dumps({name: mask.description for name, mask in sorted(self.masks.items())})
+        masks = {name: mask.description for name, mask in sorted(self.masks.items())}
+        return json.dumps([masks, self.where] if self.where else masks)
+
+    @property
+    def rows(self) -> Composable:
+        """What stands after FROM in a SELECT of its own rows that reach the target, named t."""
+        return rows_of(self.identifier, self.where)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -101,14 +115,25 @@ class SourceTable:
 
 
 def read_tables(connection: Connection, rules: Rules) -> Sequence[SourceTable]:
-    """Return every table that could be replicated, with the masks of its columns."""
+    """Return every table that could be replicated, with what rules do to it."""
     with connection.cursor(row_factory=class_row(SourceTable)) as cursor:
         tables = cursor.execute(
             load_query("pgrepl.catalog", "source_tables"), {"plain_types": list(PLAIN_TYPES)}
         ).fetchall()
-    if not rules.has_masks:
+    if not rules.has_effects:
         return tables
-    return [replace(table, masks=rules.resolved_masks(*table.key)) for table in tables]
+    return [_with_rules(table, rules) for table in tables]
+
+
+def _with_rules(table: SourceTable, rules: Rules) -> SourceTable:
+    omitted = rules.omitted(*table.key)
+    return replace(
+        table,
+        masks=rules.resolved_masks(*table.key),
+        where=rules.where(*table.key),
+        columns=[name for name in table.columns if name not in omitted],
+        all_columns=[name for name in table.all_columns if name not in omitted],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +160,21 @@ def read_columns(connection: Connection, oid: int) -> Sequence[Column]:
         ).fetchall()
 
 
-def is_copy_of(source: Sequence[Column], target: Sequence[Column]) -> bool:
+def is_copy_of(
+    source: Sequence[Column], target: Sequence[Column], omitted: Collection[str] = ()
+) -> bool:
     """Whether a table of the target can hold the rows of one of the source.
 
-    A generated column may be a plain one there, or be missing. One that is generated there too is
-    computed. Rows are copied by the names of columns: their order, and what the target's owner
-    added, is no matter of a copy's.
+    It has none of the columns that are omitted. A generated column may be a plain one there, or be
+    missing. One that is generated there too is computed. Rows are copied by the names of columns:
+    their order, and what the target's owner added, is no matter of a copy's.
     """
     there = {column.name: column for column in target}
+    if any(name in there for name in omitted):
+        return False
     for column in source:
+        if column.name in omitted:
+            continue
         copy = there.get(column.name)
         if copy is None or copy.is_generated:
             if not column.is_generated:

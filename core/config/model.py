@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -241,8 +241,8 @@ class SourceConfig:
     rules: Rules = field(
         default=Rules(),
         metadata=keys.entries(
-            "columns that reach the target masked, as sections `[[sources.NAME.rules]]`; see"
-            " [rules](rules.md)",
+            "columns and rows that reach the target masked or not at all, as sections"
+            " `[[sources.NAME.rules]]`; see [rules](rules.md)",
             RuleConfig,
             Rules,
         ),
@@ -299,6 +299,11 @@ class SourceConfig:
     stream: StreamConfig = field(
         default=StreamConfig(), metadata=keys.group(StreamConfig, is_optional=True)
     )
+
+    def __post_init__(self) -> None:
+        """Have schemas named as the rules say."""
+        schema = replace(self.schema, renamed=self.rules.schemas)
+        object.__setattr__(self, "schema", schema)
 
     @property
     def endpoint(self) -> Endpoint:

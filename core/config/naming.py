@@ -135,13 +135,18 @@ class TablePattern:
         """Regular expressions of schema and table, as Python and PostgreSQL read them."""
         return f"^(?:{self._schema.pattern})$", f"^(?:{self._table.pattern})$"
 
+    @property
+    def is_of_schemas(self) -> bool:
+        """Whether the pattern takes in all tables of whatever schemas it takes in."""
+        return self._table.pattern == ".*"
+
     def takes_schema(self, schema: str) -> bool:
         """Whether the pattern takes in tables of this schema."""
         return bool(self._schema.fullmatch(schema))
 
     def takes_whole(self, schema: str) -> bool:
         """Whether the pattern takes in all tables of this schema."""
-        return self.takes_schema(schema) and self._table.pattern == ".*"
+        return self.takes_schema(schema) and self.is_of_schemas
 
 
 def _compile(tokens: Iterable[str]) -> re.Pattern[str]:
@@ -181,6 +186,11 @@ class TableSelection:
     def of(cls, include: Iterable[str], exclude: Iterable[str] = ()) -> TableSelection:
         """Compile patterns given as text."""
         return cls(tuple(map(TablePattern, include)), tuple(map(TablePattern, exclude)))
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether every table is replicated, whatever its name."""
+        return not self.exclude and TablePattern("*.*") in self.include
 
     def is_append_only(self, schema: str, table: str) -> bool:
         """Whether this table may be replicated by its INSERT and TRUNCATE alone."""
@@ -225,6 +235,8 @@ class SchemaTemplate:
     """How a source's schema is named on the target, e.g. ``{db}_{schema}``."""
 
     text: str
+    #: Of schemas that have another one: what takes them in whole, and their own template.
+    renamed: tuple[tuple[TablePattern, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse anything but the three placeholders."""
@@ -249,7 +261,8 @@ class SchemaTemplate:
 
     def target_schema(self, *, source: str, db: str, schema: str) -> str:
         """Return the target schema for one schema of a source."""
-        return self.text.format(source=source, db=db, schema=schema)
+        own = (text for pattern, text in self.renamed if pattern.takes_whole(schema))
+        return next(own, self.text).format(source=source, db=db, schema=schema)
 
 
 def assign_target_schemas(

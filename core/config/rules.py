@@ -1,4 +1,4 @@
-"""Rules: which columns of which tables reach the target masked. Pure but for the salt's reading.
+"""Rules: what of tables reaches the target masked, or not. Pure but for the salt's reading.
 
 A rule is one ``[[sources.NAME.rules]]``. Tables are told by their own names: a partition too, so
 that what becomes of its values never depends on what it is a partition of at the moment.
@@ -13,15 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pgrepl.config import keys
-from pgrepl.config.naming import TablePattern
+from pgrepl.config.naming import SchemaTemplate, TablePattern
 from pgrepl.errors import ConfigError
 
-__all__ = ["Mask", "MaskKind", "RuleConfig", "Rules", "Salt", "changed_tables"]
+__all__ = ["Mask", "MaskKind", "RuleConfig", "Rules", "Salt", "Treatment", "changed_tables"]
 
-MaskKind = Literal["null", "constant", "hash"]
+#: An omitted column is not on the target at all.
+MaskKind = Literal["null", "constant", "hash", "omit"]
 
 #: What tells a salt from others, without telling it.
 _CHECK_DIGITS = 8
@@ -95,6 +96,27 @@ class Mask:
         return f"constant {self.text}" if self.kind == "constant" else self.kind
 
 
+class Treatment(NamedTuple):
+    """All that rules do to a table."""
+
+    masks: Mapping[str, Mask]
+    #: The condition of the rows that reach the target; empty: all do.
+    where: str
+
+    @property
+    def is_any(self) -> bool:
+        """Whether they do anything."""
+        return bool(self.masks or self.where)
+
+
+def _check_schema(text: str) -> str | None:
+    try:
+        SchemaTemplate(text or "x")
+    except ValueError as exc:
+        return str(exc)
+    return None
+
+
 def _check_variable(name: str) -> str | None:
     return None if _VARIABLE.fullmatch(name) else f'"{name}" is no name of a variable'
 
@@ -110,6 +132,9 @@ class RuleConfig:
             TablePattern,
             name="tables",
         ),
+    )
+    omit: tuple[str, ...] = field(
+        default=(), metadata=keys.words("columns that the target does not have")
     )
     null: tuple[str, ...] = field(
         default=(), metadata=keys.words("columns that are null on the target")
@@ -137,6 +162,23 @@ class RuleConfig:
         ),
     )
 
+    where: str = field(
+        default="",
+        metadata=keys.text(
+            "an SQL expression: only rows for which it is true reach the target; of columns of the"
+            " replica identity, or of any with `REPLICA IDENTITY FULL`"
+        ),
+    )
+
+    schema: str = field(
+        default="",
+        metadata=keys.text(
+            "the target schema of whole schemas, which `tables` names as `schema.*`, where it is"
+            " not as the source's `schema` says",
+            check=_check_schema,
+        ),
+    )
+
     def matches(self, schema: str, table: str) -> bool:
         """Whether it is for this table."""
         return any(pattern.matches(schema, table) for pattern in self.tables)
@@ -148,13 +190,18 @@ class RuleConfig:
             **{name: Mask("hash", variable=self.salt_env) for name in self.hash},
             **{name: Mask("constant", text) for name, text in self.constant.items()},
             **{name: Mask("null") for name in self.null},
+            **{name: Mask("omit") for name in self.omit},
         }
 
     def mistakes(self) -> Iterable[tuple[str, str]]:
         """Return what is wrong with it: key and reason."""
         if not self.tables:
             yield "tables", "is missing: a rule is for some tables"
-        named = [*self.null, *self.constant, *self.hash]
+        for pattern in self.tables if self.schema else ():
+            if not pattern.is_of_schemas:
+                why = f'is for whole schemas, such as "{pattern.schema or "app"}.*"'
+                yield "schema", f'{why}, not for "{pattern.text}": no table has a name of its own'
+        named = [*self.omit, *self.null, *self.constant, *self.hash]
         for name in sorted({name for name in named if named.count(name) > 1}):
             yield "", f'column "{name}" has two masks'
 
@@ -166,13 +213,51 @@ class Rules:
     entries: tuple[RuleConfig, ...] = ()
 
     @cached_property
-    def has_masks(self) -> bool:
-        """Whether any column of any table is masked."""
-        return any(entry.masks for entry in self.entries)
+    def has_effects(self) -> bool:
+        """Whether any table reaches the target otherwise than it is."""
+        return any(entry.masks or entry.where for entry in self.entries)
+
+    @cached_property
+    def has_filters(self) -> bool:
+        """Whether not all rows of any table reach the target."""
+        return any(entry.where for entry in self.entries)
+
+    def where(self, schema: str, table: str) -> str:
+        """Return the condition of a table's rows; the first rule that has one decides."""
+        found = (entry.where for entry in self.entries if entry.matches(schema, table))
+        return next(filter(None, found), "")
+
+    @property
+    def changes_structure(self) -> bool:
+        """Whether tables on the target lack columns, or foreign keys to rows that are not there."""
+        return self.omits or self.has_filters
+
+    def is_filtered(self, schema: str, table: str) -> bool:
+        """Whether not all rows of a table reach the target."""
+        return bool(self.where(schema, table))
+
+    def treatment(self, schema: str, table: str) -> Treatment:
+        """Return all that is done to a table."""
+        return Treatment(self.masks_of(schema, table), self.where(schema, table))
 
     def is_named(self, schema: str, table: str) -> bool:
         """Whether a rule is for this table, even one that masks nothing."""
-        return any(entry.matches(schema, table) for entry in self.entries)
+        return any(
+            entry.matches(schema, table)
+            for entry in self.entries
+            if entry.masks or entry.where or not entry.schema
+        )
+
+    @property
+    def schemas(self) -> tuple[tuple[TablePattern, str], ...]:
+        """What takes in schemas that have a target schema of their own, and its template."""
+        return tuple(
+            (pattern, entry.schema)
+            for entry in self.entries
+            # What is wrong with a name is said of its key.
+            if entry.schema and _check_schema(entry.schema) is None
+            for pattern in entry.tables
+        )
 
     def masks_of(self, schema: str, table: str) -> Mapping[str, Mask]:
         """Return the masks of a table's columns; the first rule that has one for it decides."""
@@ -181,6 +266,18 @@ class Rules:
             if entry.matches(schema, table):
                 found = {**entry.masks, **found}
         return found
+
+    @cached_property
+    def omits(self) -> bool:
+        """Whether any column of any table is omitted."""
+        return any(entry.omit for entry in self.entries)
+
+    def omitted(self, schema: str, table: str) -> frozenset[str]:
+        """Return the columns of a table that the target does not have."""
+        if not self.omits:
+            return frozenset()
+        masks = self.masks_of(schema, table)
+        return frozenset(name for name, mask in masks.items() if mask.kind == "omit")
 
     def resolved_masks(self, schema: str, table: str) -> Mapping[str, Mask]:
         """Return the same with their salts.
@@ -204,9 +301,10 @@ class Rules:
             {
                 "tables": [pattern.text for pattern in entry.tables],
                 "masks": {name: mask.description for name, mask in entry.masks.items()},
+                **({"where": entry.where} if entry.where else {}),
             }
             for entry in self.entries
-            if entry.masks
+            if entry.masks or entry.where
         ]
 
 
@@ -215,21 +313,26 @@ def changed_tables(
     after: Sequence[Mapping[str, Any]],
     tables: Iterable[tuple[str, str]],
 ) -> list[tuple[str, str]]:
-    """Return the tables that have other masks by one document than by another."""
+    """Return the tables to which one document does something else than another."""
     old, new = _compiled(before), _compiled(after)
     return [key for key in tables if _described(old, key) != _described(new, key)]
 
 
-_Compiled = list[tuple[list[TablePattern], Mapping[str, str]]]
+_Compiled = list[tuple[list[TablePattern], Mapping[str, str], str]]
 
 
 def _compiled(document: Sequence[Mapping[str, Any]]) -> _Compiled:
-    return [(list(map(TablePattern, entry["tables"])), entry["masks"]) for entry in document]
+    return [
+        (list(map(TablePattern, entry["tables"])), entry["masks"], entry.get("where", ""))
+        for entry in document
+    ]
 
 
-def _described(document: _Compiled, key: tuple[str, str]) -> Mapping[str, str]:
+def _described(document: _Compiled, key: tuple[str, str]) -> tuple[Mapping[str, str], str]:
     found: dict[str, str] = {}
-    for patterns, masks in document:
+    condition = ""
+    for patterns, masks, where in document:
         if any(pattern.matches(*key) for pattern in patterns):
             found = {**masks, **found}
-    return found
+            condition = condition or where
+    return found, condition

@@ -40,8 +40,10 @@ class Problems:
         lines = [f"{key}: {reason}" for key, reason in self._found]
         if len(lines) == 1:
             raise ConfigError(f"{self._path}: {lines[0]}")
-        listed = "".join(f"\n  {line}" for line in lines)
-        raise ConfigError(f"{self._path}: {len(lines)} mistakes{listed}")
+        told = f"{self._path}: {len(lines)} mistakes"
+        raise ConfigError(
+            f"{told}: {'; '.join(lines)}", lines=[told, *(f"  {line}" for line in lines)]
+        )
 
 
 class Section:

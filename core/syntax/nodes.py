@@ -13,7 +13,15 @@ from postgast import pg_query_pb2
 
 from pgrepl.syntax.parse import Tree
 
-__all__ = ["NAME_LISTS", "OBJECT_FIELDS", "REG_TYPES", "definition_of", "remap_object", "texts"]
+__all__ = [
+    "NAME_LISTS",
+    "OBJECT_FIELDS",
+    "REG_TYPES",
+    "definition_of",
+    "keep_nodes",
+    "remap_object",
+    "texts",
+]
 
 #: The fields that are lists of names with the schema first.
 NAME_LISTS: Mapping[str, tuple[str, ...]] = {
@@ -101,6 +109,14 @@ def definition_of(command: Tree) -> Tree:
 def texts(nodes: Tree) -> list[str]:
     """Return the strings of a list of names; what is no string is an empty one."""
     return [node.string.sval for node in nodes]
+
+
+def keep_nodes(nodes: Tree, is_kept: Callable[[Tree], bool]) -> None:
+    """Take nodes out of a list that are not to be kept."""
+    kept = [type(node).FromString(node.SerializeToString()) for node in nodes if is_kept(node)]
+    if len(kept) != len(nodes):
+        del nodes[:]
+        nodes.extend(kept)
 
 
 def remap_object(

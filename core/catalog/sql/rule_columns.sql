@@ -1,5 +1,5 @@
--- One row for each column of some tables that reach the other side masked, with what stands in the
--- way of a mask there; the same on source and target.
+-- One row for each column of some tables that reach the other side masked or not at all, with what
+-- stands in the way of that; the same on source and target.
 select w.schema_name                          as schema,
        w.table_name                           as "table",
        a.attname::text                        as name,
@@ -45,7 +45,10 @@ select w.schema_name                          as schema,
                                        and d.objsubid = f.adnum)
                                and d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid
                                and d.refobjsubid = a.attnum)
-              order by 1)                     as generated_from_it
+              order by 1)                     as generated_from_it,
+       c.reloftype <> 0                       as is_typed,
+       (select count(*) from pg_attribute o
+         where o.attrelid = c.oid and o.attnum > 0 and not o.attisdropped) as column_count
   from unnest(%(schemas)s::text[], %(tables)s::text[], %(columns)s::text[])
        as w (schema_name, table_name, column_name)
   join pg_namespace n on n.nspname = w.schema_name

@@ -15,19 +15,19 @@ __all__ = ["check_rules"]
 
 def check_rules(rules: Rules, problems: Sequence[RuleProblem], *, is_captured: bool) -> Finding:
     """Every rule holds for the tables that there are, and its salt is in the environment."""
-    if not rules.has_masks:
-        return Finding.ok("rules", "no column is masked")
+    if not rules.has_effects:
+        return Finding.ok("rules", "no column is masked or omitted, no row filtered")
     failures = tuple(str(problem) for problem in problems if problem.is_failure)
     if failures:
         why = f"rules cannot hold: {listed(failures)}"
-        then = "choose other masks in pgrepl.toml, or exclude the tables; see docs/rules.md"
+        then = "choose other rules in pgrepl.toml, or exclude the tables; see docs/rules.md"
         return Finding("rules", Status.FAILURE, why, Remedy(then=then), failures)
     try:
         rules.salts()
     except ConfigError as exc:
         return Finding("rules", Status.FAILURE, exc.message, Remedy(then=exc.hint))
     if not is_captured:
-        why = "columns are masked by their names, and no DDL is captured: receive refuses that"
+        why = "rules go by the names of columns, and no DDL is captured: receive refuses that"
         then = "have DDL captured, see ddl-capture"
         return Finding("rules", Status.FAILURE, why, Remedy(then=then))
     if problems:
@@ -36,4 +36,7 @@ def check_rules(rules: Rules, problems: Sequence[RuleProblem], *, is_captured: b
         then = "correct their names in pgrepl.toml, unless it is to be made later"
         return Finding("rules", Status.WARNING, why, Remedy(then=then), notes)
     count = sum(len(entry.masks) for entry in rules.entries)
-    return Finding.ok("rules", f"{counted(count, 'mask')}, all can hold")
+    filters = sum(1 for entry in rules.entries if entry.where)
+    what = f"{counted(count, 'column')} masked or omitted"
+    what += f", {counted(filters, 'filter')} of rows" if filters else ""
+    return Finding.ok("rules", f"{what}, all can be")

@@ -41,8 +41,8 @@ def test_file_gives_masks_by_table_and_column(tmp_path):
         "z": ("null", ""),
     }
     assert rules.masks_of("app", "q") == {}
-    assert rules.has_masks
-    assert not Rules().has_masks
+    assert rules.has_effects
+    assert not Rules().has_effects
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_file_gives_masks_by_table_and_column(tmp_path):
         ('[[sources.shop.rules]]\ntables = ["a.b"]\nnul = ["a"]\n', 'did you mean "null"'),
         ('rules = "x"\n', "must be written as sections [[sources.shop.rules]]"),
         (
-            '[[sources.shop.rules]]\ntables = ["a.b"]\nnull = ["a"]\nhash = ["a"]\n',
+            '[[sources.shop.rules]]\ntables = ["a.b"]\nomit = ["a"]\nhash = ["a"]\n',
             'column "a" has two masks',
         ),
         (
@@ -87,6 +87,50 @@ def test_salt_is_read_late_and_never_shown(monkeypatch):
     assert SALT not in shown
 
 
+def test_omitted_columns_are_told_apart_from_masked_ones():
+    rules = Rules((rule("a.b", null=("x",)), rule("a.*", omit=("x", "y"), null=("z",))))
+    assert rules.omitted("a", "b") == {"y"}
+    assert rules.omitted("a", "c") == {"x", "y"}
+    assert rules.omitted("b", "c") == Rules((rule("a.b", null=("x",)),)).omitted("a", "b") == set()
+    assert changed_tables(rules.document(), (), [("a", "b"), ("b", "c")]) == [("a", "b")]
+
+
+def test_schemas_have_the_names_that_rules_give_them(tmp_path):
+    path = tmp_path / "pgrepl.toml"
+    text = HEAD + (
+        '[[sources.shop.rules]]\ntables = ["crm.*", "old_*.*"]\nschema = "c_{schema}"\n'
+        '[[sources.shop.rules]]\ntables = ["a.b"]\n'
+    )
+    path.write_text(text, encoding="utf-8")
+    source = load_config(path).sources["shop"]
+    assert not source.rules.has_effects
+    assert source.rules.is_named("a", "b")
+    # Where its tables are says nothing of whether they may come as they are.
+    assert not source.rules.is_named("crm", "b")
+    named = [
+        source.schema.target_schema(source="shop", db="s", schema=schema)
+        for schema in ("crm", "old_x", "public")
+    ]
+    assert named == ["c_crm", "c_old_x", "s_public"]
+
+
+@pytest.mark.parametrize(
+    ("rule_text", "problem"),
+    [
+        ('tables = ["a.b"]\nschema = "x"', "is for whole schemas"),
+        ('tables = ["a.*"]\nschema = "{x}"', "is none of"),
+        ('tables = ["a.*", "b.*"]\nschema = "x"', "would both become"),
+        ('tables = ["a.*"]\nschema = "replication"', "reserved on the target"),
+    ],
+)
+def test_names_of_schemas_that_cannot_be_are_refused(tmp_path, rule_text, problem):
+    path = tmp_path / "pgrepl.toml"
+    text = f'{HEAD}tables = ["a.*", "b.*"]\n[[sources.shop.rules]]\n{rule_text}\n'
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=problem):
+        load_config(path)
+
+
 def test_only_tables_with_other_masks_have_changed(monkeypatch):
     monkeypatch.setenv("PGREPL_SALT", SALT)
     before = Rules((rule("a.b", hash=("x",)), rule("a.c", null=("y",)))).document()
@@ -96,6 +140,23 @@ def test_only_tables_with_other_masks_have_changed(monkeypatch):
     assert changed_tables(before, after, tables) == [("a", "b"), ("a", "c")]
     assert changed_tables((), after, tables) == [("a", "b"), ("a", "c")]
     assert changed_tables(after, list(after), tables) == []
+
+
+def test_first_condition_decides_and_another_one_is_a_change(tmp_path):
+    rules = load(
+        tmp_path,
+        '[[sources.shop.rules]]\ntables = ["a.*"]\nnull = ["x"]\n'
+        '[[sources.shop.rules]]\ntables = ["a.b"]\nwhere = "id = 1"\n'
+        '[[sources.shop.rules]]\ntables = ["a.*"]\nwhere = "id = 2"\n',
+    )
+    assert rules.has_effects
+    assert (rules.where("a", "b"), rules.where("a", "c")) == ("id = 1", "id = 2")
+    assert not rules.is_filtered("b", "b")
+    only_masks = Rules((rule("a.*", null=("x",)),)).document()
+    tables = [("a", "b"), ("b", "b")]
+    assert changed_tables(rules.document(), only_masks, tables) == [("a", "b")]
+    assert changed_tables(rules.document(), rules.document(), tables) == []
+    assert "where" not in only_masks[0]
 
 
 PLAIN = ColumnFacts(
@@ -114,18 +175,18 @@ PLAIN = ColumnFacts(
     unique_indexes=(),
     generated_from_it=(),
 )
-NULL, CONSTANT, HASH = Mask("null"), Mask("constant", "k"), Mask("hash")
+NULL, CONSTANT, HASH, OMIT = Mask("null"), Mask("constant", "k"), Mask("hash"), Mask("omit")
 
 
 @pytest.mark.parametrize(
     ("change", "refused"),
     [
         ({}, []),
-        ({"unique_indexes": ["kb_pkey"]}, [NULL, CONSTANT, HASH]),
-        ({"constraints": ["pb_pkey"]}, [NULL, CONSTANT, HASH]),
-        ({"is_partition_key": True}, [NULL, CONSTANT, HASH]),
+        ({"unique_indexes": ["kb_pkey"]}, [NULL, CONSTANT, HASH, OMIT]),
+        ({"constraints": ["pb_pkey"]}, [NULL, CONSTANT, HASH, OMIT]),
+        ({"is_partition_key": True}, [NULL, CONSTANT, HASH, OMIT]),
         ({"is_generated": True}, [NULL, CONSTANT, HASH]),
-        ({"generated_from_it": ["g"]}, [NULL, CONSTANT, HASH]),
+        ({"generated_from_it": ["g"]}, [NULL, CONSTANT, HASH, OMIT]),
         ({"type_kind": "d"}, [NULL, CONSTANT, HASH]),
         ({"constraints": ["cb_check"]}, [NULL, CONSTANT, HASH]),
         ({"unique_indexes": ["eb_lower"]}, [NULL, CONSTANT, HASH]),
@@ -137,9 +198,10 @@ NULL, CONSTANT, HASH = Mask("null"), Mask("constant", "k"), Mask("hash")
         ({"type_name": "varchar", "type_modifier": 68}, []),
         ({"type_name": "varchar", "type_modifier": 67}, [HASH]),
         ({"type_name": "bytea"}, [CONSTANT, HASH]),
+        ({"is_typed": True}, [OMIT]),
     ],
 )
 def test_masks_are_refused_where_they_cannot_hold(change, refused):
     facts = replace(PLAIN, **change)
-    found = [mask for mask in (NULL, CONSTANT, HASH) if list(judge_column(mask, facts))]
+    found = [mask for mask in (NULL, CONSTANT, HASH, OMIT) if list(judge_column(mask, facts))]
     assert found == refused
