@@ -7,8 +7,11 @@
      +- ConfigError               10   pgrepl.toml, or this machine
      +- SourceError               20   a source database
      |   +- SourceUnavailable          ... does not answer now, and may later
+     |       +- SourceChanged              ... as tables changed while a copy of them began
+     |       +- SourceShutDown             ... which ended in good order, received as a whole
      +- TargetError               30   the target database
      |   +- TargetUnavailable          ... does not answer now, and may later
+     |   |   +- TargetLocked               ... because another session holds a lock
      |   +- SchemaVersionError         ... holds a replication schema that is not this version's
      +- SpoolError                40   the spool, or the replication protocol
      +- DdlError                  50   captured DDL, or a parked table
@@ -25,6 +28,7 @@ because Spark carries them from a task to the driver: only the message is positi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import ClassVar
 
@@ -38,10 +42,13 @@ __all__ = [
     "PgreplError",
     "Retry",
     "SchemaVersionError",
+    "SourceChanged",
     "SourceError",
+    "SourceShutDown",
     "SourceUnavailable",
     "SpoolError",
     "TargetError",
+    "TargetLocked",
     "TargetUnavailable",
     "UsageError",
     "VerifyDifference",
@@ -62,10 +69,14 @@ class PgreplError(Exception):
     exit_code: ClassVar[int] = 1
     retry: ClassVar[Retry] = Retry.NEVER
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
-        """Keep the message as the only positional argument, so that the error can be pickled."""
+    def __init__(self, message: str, *, hint: str | None = None, lines: Sequence[str] = ()) -> None:
+        """Keep the message as the only positional argument, so that the error can be pickled.
+
+        ``lines`` say the same to people, where it is too much for one line.
+        """
         super().__init__(message)
         self.hint = hint
+        self.lines = tuple(lines)
 
     @property
     def message(self) -> str:
@@ -99,6 +110,14 @@ class SourceUnavailable(SourceError):
     retry = Retry.TIMED
 
 
+class SourceShutDown(SourceUnavailable):
+    """A source shut down in good order, and all that it had to send is received."""
+
+
+class SourceChanged(SourceUnavailable):
+    """Tables of a source are not what they were when a copy of them began."""
+
+
 class TargetError(PgreplError):
     """The target database refused or cannot do what was asked."""
 
@@ -110,6 +129,10 @@ class TargetUnavailable(TargetError):
     """The target database does not answer now, and may later."""
 
     retry = Retry.TIMED
+
+
+class TargetLocked(TargetUnavailable):
+    """Another session of the target holds a lock that was waited for long enough."""
 
 
 class SchemaVersionError(TargetError):

@@ -11,10 +11,13 @@ from typing import Self
 
 from pgrepl.position import Position
 
-__all__ = ["Lsn", "as_lsn"]
+__all__ = ["Lsn", "as_lsn", "end_of_wal"]
 
 _TEXT = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 _LIMIT = 1 << 64
+_PAGE_BYTES = 8192
+#: Lengths of the headers of a WAL page, and of the first one of a file.
+_PAGE_HEADERS = (24, 40)
 
 
 class Lsn(int):
@@ -58,3 +61,13 @@ def as_lsn(position: Position) -> Lsn:
     if not isinstance(position, Lsn):
         raise TypeError(f"a position of a PostgreSQL source is an LSN, not {position}")
     return position
+
+
+def end_of_wal(insert_lsn: int) -> Lsn:
+    """Return where the WAL ends when the next record would begin at this position.
+
+    At the end of a page the next record begins after the header of the next page, which is not
+    there yet: an idle source would never send so far.
+    """
+    within = insert_lsn % _PAGE_BYTES
+    return Lsn(insert_lsn - within if within in _PAGE_HEADERS else insert_lsn)

@@ -20,6 +20,7 @@ from pgrepl.errors import (
     SourceError,
     SourceUnavailable,
     TargetError,
+    TargetLocked,
     TargetUnavailable,
 )
 
@@ -90,6 +91,8 @@ def translate(exc: psycopg.Error, endpoint: Endpoint, action: str) -> PgreplErro
         kind: type[PgreplError] = SourceUnavailable if passes else SourceError
     else:
         kind = TargetUnavailable if passes else TargetError
+        if isinstance(exc, errors.LockNotAvailable):
+            kind = TargetLocked
     # Notes name what the server does not: which table a lock was waited for.
     where = "".join(f"{note}: " for note in getattr(exc, "__notes__", ()))
     return kind(f"{endpoint}: {action}: {where}{_reason(exc, endpoint)}", hint=_hint(exc))

@@ -24,7 +24,6 @@ __all__ = [
     "PendingDdl",
     "add_history",
     "add_pending",
-    "find_decision",
     "prune_ddl_history",
     "read_pending",
     "remove_pending",
@@ -181,16 +180,6 @@ def set_decision(
         " and p.log_id = %s",
         (kind, edited, source, log_id),
     )
-
-
-def find_decision(connection: Connection, source_id: int, log_id: int) -> Decision | None:
-    """Return what was decided about a statement."""
-    with connection.cursor(row_factory=class_row(Decision)) as cursor:
-        return cursor.execute(
-            "select decision as kind, edited, decided_by from replication.ddl_pending"
-            " where source_id = %s and log_id = %s and decision is not null",
-            (source_id, log_id),
-        ).fetchone()
 
 
 def _place(statement: CapturedStatement) -> tuple[int, int, Lsn, str]:

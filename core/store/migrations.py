@@ -16,6 +16,7 @@ from typing import LiteralString
 from pgrepl import __version__
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SchemaVersionError
+from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
@@ -144,7 +145,9 @@ def migrate(connection: Connection, endpoint: Endpoint) -> int:
                     " values (%s, %s, %s)",
                     (step.version, step.name, __version__),
                 )
+                reach("target.before_migration_commit")
                 done += 1
+            reach("target.migrated")
         return done
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from psycopg import sql
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
@@ -21,22 +22,29 @@ __all__ = [
     "add_source",
     "add_target_schema",
     "advance_origin",
+    "create_origin",
     "find_source",
+    "find_sources",
     "follow_timeline",
     "has_sources",
     "lock_sources",
+    "make_origin",
+    "move_schema",
     "read_options",
     "read_patterns",
-    "read_schema_sources",
+    "read_schema_places",
     "read_slots",
     "read_target_schemas",
+    "read_version",
     "record_patterns",
+    "record_version",
     "remove_source",
     "remove_target_schemas",
     "set_copying",
     "set_creating",
     "set_plugin",
     "set_streaming",
+    "take_on_server",
     "take_target_schemas",
     "write_options",
 ]
@@ -72,6 +80,16 @@ def find_source(connection: Connection, name: str) -> SourceRow | None:
             " consistent_point from replication.source where name = %s",
             (name,),
         ).fetchone()
+
+
+def find_sources(connection: Connection, names: Iterable[str]) -> Sequence[SourceRow]:
+    """Return those of the named sources that the target knows."""
+    with connection.cursor(row_factory=class_row(SourceRow)) as cursor:
+        return cursor.execute(
+            "select source_id, name, slot, dbname, system_identifier, timeline, state,"
+            " consistent_point from replication.source where name = any (%s) order by source_id",
+            (list(names),),
+        ).fetchall()
 
 
 def read_slots(connection: Connection) -> Mapping[str, str]:
@@ -111,6 +129,64 @@ def follow_timeline(connection: Connection, source_id: int, timeline: int, end: 
     )
     connection.execute(
         "update replication.source set timeline = %s where source_id = %s", (timeline, source_id)
+    )
+
+
+def record_version(connection: Connection, source_id: int, version: int) -> None:
+    """Record which version the server has that is received."""
+    connection.execute(
+        "update replication.source set server_version = %s"
+        " where source_id = %s and server_version is distinct from %s",
+        (version, source_id, version),
+    )
+
+
+def read_version(connection: Connection, source_id: int) -> int | None:
+    """Return which version the server had that was received last; None: it is not known."""
+    ((version,),) = connection.execute(
+        "select server_version from replication.source where source_id = %s", (source_id,)
+    ).fetchall()
+    return None if version is None else int(version)
+
+
+def take_on_server(
+    connection: Connection, source_id: int, system_identifier: int, timeline: int
+) -> None:
+    """Record that a source is another server now, made of the one before by pg_upgrade."""
+    connection.execute(
+        "update replication.source set system_identifier = %s, timeline = %s where source_id = %s",
+        (system_identifier, timeline, source_id),
+    )
+
+
+def make_origin(connection: Connection, row: SourceRow) -> Lsn | None:
+    """Make the replication origin of a source, where the target recorded that it stands.
+
+    Returns where that is; None when there is one that has a position, which is left alone.
+    """
+    ((progress,),) = connection.execute(
+        "select pg_replication_origin_progress(roname, true) from pg_replication_origin"
+        " where roname = %(slot)s union all select null order by 1 limit 1",
+        {"slot": row.slot},
+    ).fetchall()
+    if progress is not None:
+        return None
+    create_origin(connection, row.slot)
+    ((position,),) = connection.execute(
+        "select coalesce(p.received_lsn, s.consistent_point) from replication.source s"
+        " left join replication.receive_progress p using (source_id) where s.source_id = %s",
+        (row.source_id,),
+    ).fetchall()
+    connection.execute("select pg_replication_origin_advance(%s, %s)", (row.slot, position))
+    return Lsn(position)
+
+
+def create_origin(connection: Connection, slot: str) -> None:
+    """Create a replication origin, if it does not exist."""
+    connection.execute(
+        "select pg_replication_origin_create(%(name)s)"
+        " where not exists (select from pg_replication_origin where roname = %(name)s)",
+        {"name": slot},
     )
 
 
@@ -248,10 +324,19 @@ def has_sources(connection: Connection) -> bool:
     return bool(is_any)
 
 
-def read_schema_sources(connection: Connection) -> dict[str, str]:
-    """Return whose the schemas are that pgrepl made: target schema to source."""
+def read_schema_places(connection: Connection) -> dict[tuple[str, str], str]:
+    """Return where the schemas of sources are: source and schema to target schema."""
     rows = connection.execute(
-        "select t.target_schema, s.name"
+        "select s.name, t.source_schema, t.target_schema"
         " from replication.target_schema t join replication.source s using (source_id)"
     )
-    return dict(rows.fetchall())
+    return {(source, schema): target for source, schema, target in rows.fetchall()}
+
+
+def move_schema(there: str, wanted: str) -> sql.Composed:
+    """Return one statement that gives a target schema another name, and records that."""
+    both = sql.SQL(
+        "BEGIN ALTER SCHEMA {} RENAME TO {}; UPDATE replication.target_schema"
+        " SET target_schema = {} WHERE target_schema = {}; END"
+    ).format(sql.Identifier(there), sql.Identifier(wanted), sql.Literal(wanted), sql.Literal(there))
+    return sql.SQL("DO {}").format(sql.Literal(both.as_string(None)))

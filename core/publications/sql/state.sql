@@ -14,8 +14,10 @@ select (select coalesce(array_agg(pubname::text), '{}') from pg_publication
                 where n.nspname = 'pgrepl' and c.relname = 'joined_late'
                   and has_schema_privilege(n.oid, 'USAGE')
                   and has_table_privilege(c.oid, 'SELECT'))        as may_read_notes,
-       -- a crash resets the second one, pg_stat_reset() the first one
+       -- pg_stat_reset() resets the first one; a crash all others, pg_stat_reset_shared() only one
        greatest(pg_stat_get_db_stat_reset_time(
                     (select oid from pg_database where datname = current_database())),
-                pg_stat_get_bgwriter_stat_reset_time())            as counted_since,
+                least(pg_stat_get_bgwriter_stat_reset_time(),
+                      (select stats_reset from pg_stat_get_archiver()),
+                      (select stats_reset from pg_stat_get_wal())))  as counted_since,
        (select rolsuper from pg_roles where rolname = current_user) as is_superuser

@@ -121,6 +121,8 @@ class TableOverview:
     #: Of a table that is copied in chunks.
     resync_chunks: int | None = None
     resync_chunk_estimate: int | None = None
+    #: Bytes of WAL that replay has to pass before it can end; None: none yet, or no more.
+    resync_wal_left: int | None = None
     resync_seconds: float | None = None
     #: What was there when the present run began, or the last one, and for how long it is at work.
     resync_rows_before: int | None = None

@@ -14,12 +14,15 @@ from pgrepl.postgres.foreign_names import fit_name
 
 __all__ = [
     "Received",
+    "forget_shutdown",
+    "is_shut_down",
     "last_written",
     "put_into_bucket",
     "read_buckets",
     "read_received",
     "read_tables_in",
     "record_received",
+    "record_shutdown",
 ]
 
 _Name = tuple[str, str]
@@ -32,6 +35,33 @@ def read_received(connection: Connection, source_id: int) -> tuple[int, Lsn] | N
         (source_id,),
     ).fetchone()
     return None if row is None else (int(row[0]), row[1])
+
+
+def record_shutdown(connection: Connection, source_id: int) -> None:
+    """Record that the source shut down, and that all of it is received."""
+    connection.execute(
+        "update replication.receive_progress set shutdown_lsn = received_lsn where source_id = %s",
+        (source_id,),
+    )
+
+
+def forget_shutdown(connection: Connection, source_id: int) -> None:
+    """Take that back: it was started since."""
+    connection.execute(
+        "update replication.receive_progress set shutdown_lsn = null"
+        " where source_id = %s and shutdown_lsn is not null",
+        (source_id,),
+    )
+
+
+def is_shut_down(connection: Connection, source_id: int) -> bool:
+    """Whether the source is known to have ended where receiving stands."""
+    ((is_known,),) = connection.execute(
+        "select exists (select from replication.receive_progress"
+        " where source_id = %s and shutdown_lsn = received_lsn)",
+        (source_id,),
+    ).fetchall()
+    return bool(is_known)
 
 
 def last_written(connection: Connection, source_id: int) -> int:

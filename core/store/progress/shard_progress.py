@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from psycopg.rows import class_row
@@ -20,12 +21,15 @@ __all__ = [
     "ShardPosition",
     "begin_progress",
     "change_shard_count",
+    "find_behind",
+    "find_followers",
     "finish",
     "follow_idle",
     "has_passed",
     "move",
     "move_all",
     "read_least_applied",
+    "read_passed",
     "read_positions",
     "take_positions",
 ]
@@ -81,10 +85,49 @@ def read_positions(connection: Connection, source_id: int) -> Sequence[ShardPosi
         ).fetchall()
 
 
+def find_behind(connection: Connection, shard_count: int) -> AbstractSet[int]:
+    """Return the sources that may have something to apply, or another number of shards."""
+    rows = connection.execute(
+        "select p.source_id from replication.shard_progress p"
+        " left join replication.receive_progress r using (source_id) group by p.source_id"
+        " having min(p.applied_seq) < max(p.applied_seq) or max(p.shard_count) <> %s"
+        " or max(r.last_seq) is null or min(p.applied_seq) < max(r.last_seq)"
+        " union select source_id from replication.applied_slice",
+        (shard_count,),
+    )
+    return {source_id for (source_id,) in rows}
+
+
+def find_followers(connection: Connection) -> AbstractSet[int]:
+    """Return the sources for which ``follow_idle`` may have something to do."""
+    rows = connection.execute(
+        "select p.source_id from replication.shard_progress p"
+        " join replication.receive_progress r using (source_id) where"
+        " r.received_lsn > p.applied_lsn union select source_id from replication.source s where"
+        " exists (select from replication.raw_messages m where m.source_id = s.source_id)"
+    )
+    return {source_id for (source_id,) in rows}
+
+
 def read_least_applied(connection: Connection, source_id: int) -> Lsn | None:
     """Return how far the slowest shard of a source is; None before replay began."""
     ((lsn,),) = connection.execute(
         "select min(applied_lsn) from replication.shard_progress where source_id = %s",
+        (source_id,),
+    ).fetchall()
+    return lsn if lsn is None else Lsn(lsn)
+
+
+def read_passed(connection: Connection, source_id: int) -> Lsn | None:
+    """Return a position before which everything is applied; None before replay began.
+
+    A shard that has applied all that was received is as far as that: who looks after idle sources
+    says so only now and then.
+    """
+    ((lsn,),) = connection.execute(
+        "select min(case when r.last_seq = p.applied_seq then greatest(p.applied_lsn,"
+        " r.received_lsn) else p.applied_lsn end) from replication.shard_progress p"
+        " left join replication.receive_progress r using (source_id) where p.source_id = %s",
         (source_id,),
     ).fetchall()
     return lsn if lsn is None else Lsn(lsn)

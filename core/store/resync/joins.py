@@ -13,7 +13,7 @@ from psycopg.sql import SQL, Identifier
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.resync.resync_chunks import remove_chunks
 from pgrepl.store.resync.running_resyncs import find_resync, remove_resync
-from pgrepl.store.tables.source_tables import remove_table_row
+from pgrepl.store.tables.table_names import remove_table
 
 __all__ = [
     "abandon_join",
@@ -94,7 +94,7 @@ def forget_join(connection: Connection, source_id: int, names: Collection[_Name]
             # Where DDL is applied, foreign keys do not cascade.
             remove_chunks(connection, resync.resync_id)
             remove_resync(connection, resync.resync_id)
-        remove_table_row(connection, source_id, name)
+        remove_table(connection, source_id, name)
 
 
 def finish_join(connection: Connection, resync_id: int) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "pass_chunks",
     "read_chunk_rows",
     "read_keys",
+    "read_last_chunk",
     "read_rereads",
     "read_xids",
     "remove_chunks",
@@ -232,6 +233,14 @@ def pass_chunks(connection: Connection, resync_id: int, position: Position) -> N
         " and number in (select number from passed)",
         {"id": resync_id, "lsn": position},
     )
+
+
+def read_last_chunk(connection: Connection, resync_id: int) -> Lsn | None:
+    """Return the position that replay has to pass; None: it has passed all chunks."""
+    ((lsn,),) = connection.execute(
+        "select max(lsn) from replication.resync_chunk where resync_id = %s", (resync_id,)
+    ).fetchall()
+    return lsn if lsn is None else Lsn(lsn)
 
 
 def count_left(connection: Connection, resync_id: int) -> tuple[int, int]:

@@ -1,12 +1,12 @@
 """The rows of ``replication.resync_due``: tables that replay has copied again by itself.
 
-DDL marks them, and the receiver those that were published late; what replay runs in the background
-copies them, ``pgrepl resync`` may come first.
+DDL marks them, and the receiver those that were published late or whose losses nobody counted; what
+replay runs in the background copies them, ``pgrepl resync`` may come first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,7 +17,17 @@ from pgrepl.postgres.foreign_names import fit_name
 from pgrepl.postgres.queries import load_query
 from pgrepl.publications.late import LateTable
 
-__all__ = ["DueTable", "clear_due", "is_due", "mark_due", "mark_late", "note_failure", "read_due"]
+__all__ = [
+    "DueTable",
+    "clear_due",
+    "is_due",
+    "mark_due",
+    "mark_late",
+    "mark_unproven",
+    "note_failure",
+    "read_due",
+    "withdraw_due",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,15 @@ def mark_due(connection: Connection, source_id: int, key: tuple[str, str], reaso
     )
 
 
+def withdraw_due(connection: Connection, source_id: int, key: tuple[str, str]) -> None:
+    """Have a table not copied by replay any more: it could not be."""
+    connection.execute(
+        "delete from replication.resync_due"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (source_id, *key),
+    )
+
+
 def mark_late(
     connection: Connection, source_id: int, tables: Sequence[LateTable], reason: str
 ) -> Sequence[tuple[str, str]]:
@@ -71,6 +90,25 @@ def mark_late(
             "xids": [table.xid for table in tables],
             "changes": [table.is_changed for table in tables],
         },
+    )
+    return [(schema, name) for schema, name in rows]
+
+
+def mark_unproven(
+    connection: Connection, source_id: int, keys: Collection[tuple[str, str]], reason: str
+) -> Sequence[tuple[str, str]]:
+    """Have tables copied again of which nobody knows whether they lost changes; return which.
+
+    One that is marked already, for this or for a person, stays as it is.
+    """
+    rows = connection.execute(
+        "insert into replication.resync_due (source_id, schema_name, table_name, reason)"
+        " select t.source_id, t.schema_name, t.table_name, %s"
+        " from unnest(%s::text[], %s::text[]) as k (schema_name, table_name)"
+        " join replication.source_table t using (schema_name, table_name)"
+        " where t.source_id = %s and t.state = 'ready' and t.resync_reason is null"
+        " on conflict do nothing returning schema_name::text, table_name::text",
+        (reason, [schema for schema, _ in keys], [name for _, name in keys], source_id),
     )
     return [(schema, name) for schema, name in rows]
 

@@ -3,9 +3,9 @@ r"""The spool format, which the receiver writes and the replayer reads.
 A **segment** is what one receiver commit put into ``replication.raw_messages``: a run of whole
 source transactions, numbered by ``seq``. Its rows are **parts**; the lines of one table always fall
 into one **bucket**. A payload is the messages of the source's output plugin as the bytes they came
-in, in the encoding of the source; ``format`` and ``encoding`` of its row say how to read it, see
-``pgrepl.decoding``. The begin message of a transaction stands before its first change, in every
-payload again, so that each payload can be read alone.
+in, or what gives these bytes back, in the encoding of the source; ``format`` and ``encoding`` of
+its row say how to read it, see ``pgrepl.decoding``. The begin message of a transaction stands
+before its first change, in every payload again, so that each payload can be read alone.
 
 A ``serial`` segment is one transaction with DDL (inserts into ``pgrepl.ddl_log``) or TRUNCATE. All
 its parts have bucket -1; read in order of ``part`` they are one stream. From the first DDL or
@@ -75,6 +75,8 @@ class SpoolPart:
     change_count: int
     #: Whether no part of the segment follows.
     is_last: bool
+    #: How the payload is read; None: as the session says of all that it writes.
+    format: str | None = None
     #: The payload in pieces; big lines are never copied together.
     payload: Sequence[bytes]
 

@@ -23,6 +23,7 @@ from pgrepl.store.spool.spool_format import SERIAL_BUCKET, SegmentKind, checksum
 __all__ = [
     "PartKey",
     "Segment",
+    "Sizes",
     "SpooledPart",
     "copy_into_spool",
     "count_rows",
@@ -37,6 +38,8 @@ __all__ = [
 ]
 
 _FETCH_BYTES = 8 << 20
+#: What is no more than this is read at once.
+_LITTLE_BYTES = 1 << 20
 #: A change that is read takes that much, however short its message is.
 _CHANGE_BYTES = 256
 
@@ -47,6 +50,16 @@ class PartKey(NamedTuple):
     seq: int
     bucket: int
     part: int
+
+
+class Sizes(NamedTuple):
+    """How much some parts are."""
+
+    #: Of all of them, each as ``SpooledPart.weight`` counts it.
+    weight: int
+    #: Bytes of payloads: of the biggest one, and of all.
+    biggest: int
+    byte_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +114,8 @@ class Segment:
     has_end: bool = True
     #: Whether every payload is as long as it was written.
     is_sound: bool = True
+    #: The changes of each bucket, in the order of ``buckets``.
+    bucket_changes: Sequence[int] = ()
 
     @property
     def is_lone(self) -> bool:
@@ -119,21 +134,29 @@ def read_segments(
         ).fetchall()
 
 
-def read_parts(
-    connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
+def read_parts(  # noqa: PLR0917  which parts, as everywhere, and what is known of them
+    connection: Connection,
+    source_id: int,
+    from_seq: int,
+    to_seq: int,
+    buckets: Sequence[int],
+    sizes: Sizes | None = None,
 ) -> Iterator[SpooledPart]:
     """Return the parts after one segment up to another, a few at a time, in order."""
     wanted = (source_id, from_seq, to_seq, list(buckets))
-    # The server knows the length of a payload without reading it.
-    ((biggest,),) = connection.execute(
-        "select coalesce(max(octet_length(payload)), 0) from replication.raw_messages"
-        " where source_id = %s and seq > %s and seq <= %s and bucket = any (%s)",
-        wanted,
-    ).fetchall()
+    sizes = sizes or weigh_parts(connection, *wanted)
+    if sizes.byte_count <= _LITTLE_BYTES:
+        # A cursor of the server takes three statements instead of one.
+        with connection.cursor(row_factory=class_row(SpooledPart), binary=True) as own:
+            parts = own.execute(load_query("pgrepl.store.spool", "parts_after"), wanted).fetchall()
+        for part in parts:
+            _check(part)
+            yield part
+        return
     # In text a byte would be sent as two digits.
     found = connection.cursor("pgrepl_spool", row_factory=class_row(SpooledPart), binary=True)
     with closed_at_the_end(found) as cursor:
-        cursor.itersize = max(1, _FETCH_BYTES // max(1, biggest))
+        cursor.itersize = max(1, _FETCH_BYTES // max(1, sizes.biggest))
         for part in cursor.execute(load_query("pgrepl.store.spool", "parts_after"), wanted):
             _check(part)
             yield part
@@ -141,15 +164,17 @@ def read_parts(
 
 def weigh_parts(
     connection: Connection, source_id: int, from_seq: int, to_seq: int, buckets: Sequence[int]
-) -> int:
-    """Return how much those parts are, each as ``SpooledPart.weight`` counts it."""
-    ((size,),) = connection.execute(
+) -> Sizes:
+    """Return how much those parts are."""
+    # The server knows the length of a payload without reading it.
+    ((weight, biggest, byte_count),) = connection.execute(
         "select coalesce(sum(greatest(octet_length(payload), change_count * %s::bigint)), 0)"
-        "::bigint from replication.raw_messages"
+        "::bigint, coalesce(max(octet_length(payload)), 0),"
+        " coalesce(sum(octet_length(payload)), 0)::bigint from replication.raw_messages"
         " where source_id = %s and seq > %s and seq <= %s and bucket = any (%s)",
         (_CHANGE_BYTES, source_id, from_seq, to_seq, list(buckets)),
     ).fetchall()
-    return int(size)
+    return Sizes(int(weight), int(biggest), int(byte_count))
 
 
 def read_part_keys(

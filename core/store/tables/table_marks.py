@@ -16,6 +16,7 @@ __all__ = [
     "mark_verified",
     "mark_void",
     "read_marked",
+    "read_marked_for",
     "read_marked_pending",
     "read_needing",
 ]
@@ -62,6 +63,16 @@ def mark_resync(connection: Connection, source_id: int, name: _Name, reason: str
         " where source_id = %s and schema_name = %s and table_name = %s",
         (reason, source_id, *name),
     )
+
+
+def read_marked_for(connection: Connection, source_id: int, reason: str) -> frozenset[_Name]:
+    """Return the tables that have to be copied again for this reason."""
+    rows = connection.execute(
+        "select schema_name::text, table_name::text from replication.source_table"
+        " where source_id = %s and resync_reason = %s",
+        (source_id, reason),
+    )
+    return frozenset(rows.fetchall())
 
 
 def mark_verified(

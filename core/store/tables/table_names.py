@@ -10,9 +10,10 @@ from psycopg.sql import SQL
 
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.queries import load_query
 from pgrepl.store.tables.table_marks import add_lost_table
 
-__all__ = ["remove_table", "rename_table"]
+__all__ = ["forget_unknown", "remove_table", "rename_table"]
 
 _Name = tuple[str, str]
 
@@ -70,5 +71,31 @@ def rename_table(
             ).format(SQL(table)),
             (*now, source_id, *was),
         )
+    # What the moved table lost itself was before it moved.
+    connection.execute(
+        "update replication.source_table set lost_lsn = %s where source_id = %s"
+        " and schema_name = %s and table_name = %s and lost_lsn > %s",
+        (lsn, source_id, *now, lsn),
+    )
     for is_new_name, reason, lost_lsn in later:
         add_lost_table(connection, source_id, now if is_new_name else was, reason, lost_lsn)
+
+
+def forget_unknown(
+    connection: Connection, source_id: int, name: _Name, lsn: Position, *, is_made_again: bool
+) -> None:
+    """Forget a table that DDL at a position dropped before any copy had it.
+
+    What was lost in the same transaction is noted at its end, and was lost before the drop unless
+    the transaction made the table again.
+    """
+    connection.execute(
+        load_query("pgrepl.store.tables", "forget_unknown"),
+        {
+            "source_id": source_id,
+            "schema": name[0],
+            "name": name[1],
+            "lsn": lsn,
+            "is_made_again": is_made_again,
+        },
+    )

@@ -15,6 +15,11 @@ select source_id, schema_name, table_name, t.state, t.resync_reason,
        r.row_estimate                                             as resync_row_estimate,
        r.chunk_count                                              as resync_chunks,
        r.chunk_estimate                                           as resync_chunk_estimate,
+       -- it ends when replay has passed its last chunk
+       greatest((select max(k.lsn) from replication.resync_chunk k
+                  where k.resync_id = r.resync_id)
+                - (select min(s.applied_lsn) from replication.shard_progress s
+                    where s.source_id = r.source_id), 0)::bigint   as resync_wal_left,
        extract(epoch from clock_timestamp() - r.started_at)::float8 as resync_seconds,
        -- by the run at work: whoever copies in chunks counts each, parts are counted by the clock
        r.rows_before as resync_rows_before, r.bytes_before as resync_bytes_before,

@@ -1,0 +1,26 @@
+-- Which of some tables the target has nothing of: no relation under the name or one that the table
+-- had before, and no copy of the same relation of the source under another name.
+select k.schema_name, k.table_name
+  from unnest(%(schemas)s::text[], %(names)s::text[], %(oids)s::bigint[])
+       as k (schema_name, table_name, oid)
+ where not exists (
+       select from replication.target_schema s
+         join pg_catalog.pg_namespace n on n.nspname = s.target_schema
+         join pg_catalog.pg_class c on c.relnamespace = n.oid
+        where s.source_id = %(source_id)s
+          and (s.source_schema::text, c.relname::text) in (
+              select k.schema_name, k.table_name
+              union all
+              select * from unnest(%(old_schemas)s::text[], %(old_names)s::text[])))
+   and not exists (
+       select from replication.source_table t
+        where t.source_id = %(source_id)s and t.state <> 'pending'
+          and (t.source_oid = k.oid
+               or t.schema_name = k.schema_name and t.table_name = k.table_name)
+          -- one that is being made, or is there; whoever dropped it has not asked the source
+          and (t.state = 'copying' or exists (
+              select from replication.target_schema s
+                join pg_catalog.pg_namespace n on n.nspname = s.target_schema
+                join pg_catalog.pg_class c
+                  on c.relnamespace = n.oid and c.relname = t.table_name
+               where s.source_id = t.source_id and s.source_schema = t.schema_name)))
