@@ -25,8 +25,6 @@ __all__ = ["Cluster", "Topic", "Watermarks", "places_of", "told", "translate"]
 
 _TIMEOUT_S = 20.0
 _LIST_S = 2.0
-#: The number of records, and of partitions, that doctor looks at.
-_SAMPLED_RECORDS, _SAMPLED_PARTITIONS = 5, 100
 #: What librdkafka itself logs goes here, with the settings' secrets in none of it.
 _CLIENT_LOG = logging.getLogger("pgrepl.librdkafka")
 
@@ -161,36 +159,6 @@ class Cluster:
         """Keep what does not pass by itself; librdkafka itself only tries again."""
         if error.code() in _REFUSALS:
             self._refusal = error.str()
-
-    def read_newest(
-        self, topics: Sequence[Topic]
-    ) -> Sequence[tuple[str, bytes | None, bytes | None]]:
-        """Return topic, key and value of the last records of some partitions of topics."""
-        consumer = self.make_consumer()
-        try:
-            marks = self.read_watermarks(consumer, places_of({own.name: own for own in topics}))
-            ends = {place: own for place, own in marks.items() if own.high > own.low}
-            chosen = list(ends.items())[:_SAMPLED_PARTITIONS]
-            left = {place for place, _ in chosen}
-            found = []
-            with told(self.name, "cannot read records"):
-                consumer.assign(
-                    [
-                        TopicPartition(*place, max(own.low, own.high - _SAMPLED_RECORDS))
-                        for place, own in chosen
-                    ]
-                )
-                until = time.monotonic() + _TIMEOUT_S
-                while left and time.monotonic() < until:
-                    for message in consumer.consume(_SAMPLED_RECORDS, timeout=_LIST_S):
-                        error = message.error()
-                        if error is None:
-                            found.append((message.topic() or "", message.key(), message.value()))
-                        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                            left.discard((message.topic() or "", message.partition() or 0))
-        finally:
-            consumer.close()
-        return found
 
     def read_end(self) -> int:
         """Return the sum of the offsets at which all partitions end now."""

@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pgrepl.spark.jvm_output import JvmOutput
+
 __all__ = ["Jvm", "JvmEndedError", "find_spark_home"]
 
 _PATIENCE_S = 5.0
@@ -33,7 +35,7 @@ _TOKEN = "PYSPARK_GATEWAY_SECRET"  # noqa: S105  the name of a variable
 
 
 class JvmEndedError(Exception):
-    """The JVM ended before it could be reached; it has said why on standard error."""
+    """The JVM ended before it could be reached; it has said why, and the log has it."""
 
 
 class Jvm:
@@ -64,6 +66,7 @@ class Jvm:
             [*command, *self._secrets(secret), *shlex.split(given)],
             # Its end, whatever ended us, ends the JVM.
             stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={
                 **os.environ,
                 "SPARK_CONNECT_MODE": "0",
@@ -75,6 +78,7 @@ class Jvm:
             # Spark gives the folders of its blocks the permissions that the process would give.
             umask=0o077,
         )
+        self._output = None if self._process.stderr is None else JvmOutput(self._process.stderr)
 
     def _secrets(self, secret: Mapping[str, str]) -> Sequence[str]:
         if not secret:
@@ -99,6 +103,7 @@ class Jvm:
         while not self._address.exists():
             if self._process.poll() is not None:
                 self._folder.cleanup()
+                self._hear_out()
                 raise JvmEndedError(f"the JVM ended with exit code {self._process.returncode}")
             time.sleep(_LOOK_S)
         content = self._address.read_bytes()
@@ -118,6 +123,12 @@ class Jvm:
             self._process.wait(None if self._is_patient else _PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.kill()
+        else:
+            self._hear_out()
+
+    def _hear_out(self) -> None:
+        if self._output is not None:
+            self._output.wait()
 
     def kill(self) -> None:
         """End it, whatever it does; its temporary files go with it."""
@@ -129,6 +140,7 @@ class Jvm:
             self._process.wait()
         # Whatever Spark's script had started and did not wait for.
         self._signal(signal.SIGKILL)
+        self._hear_out()
         self._folder.cleanup()
 
     def _signal(self, number: signal.Signals) -> None:

@@ -38,4 +38,12 @@ def test_exit_codes_are_those_of_the_contract():
 
 def test_only_what_passes_by_itself_is_retried():
     timed = {kind.__name__ for kind in CLASSES if kind.retry is Retry.TIMED}
-    assert timed == {"SourceUnavailable", "TargetUnavailable", "LagExceeded", "AlreadyRunning"}
+    assert timed == {
+        "SourceUnavailable",
+        "SourceChanged",
+        "SourceShutDown",
+        "TargetLocked",
+        "TargetUnavailable",
+        "LagExceeded",
+        "AlreadyRunning",
+    }

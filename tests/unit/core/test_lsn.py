@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgrepl.lsn import Lsn
+from pgrepl.lsn import Lsn, end_of_wal
 
 positions = st.integers(min_value=0, max_value=2**64 - 1)
 
@@ -48,3 +48,16 @@ def test_position_outside_64_bits_is_refused(position):
 def test_lsn_survives_pickling():
     copy = pickle.loads(pickle.dumps(Lsn(7)))
     assert (type(copy), copy) == (Lsn, 7)
+
+
+@pytest.mark.parametrize(
+    ("insert", "end"),
+    [
+        ("0/2000028", "0/2000000"),
+        ("0/2002018", "0/2002000"),
+        ("0/2002000", "0/2002000"),
+        ("0/2002040", "0/2002040"),
+    ],
+)
+def test_position_behind_a_page_header_is_the_end_of_the_page_before(insert, end):
+    assert end_of_wal(Lsn.parse(insert)) == Lsn.parse(end)
