@@ -6,6 +6,7 @@ from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture.decode.event import CapturedEvent
 from pgrepl.ddl_capture.definition import TableName
 from pgrepl.errors import DdlStopped, UsageError
+from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.ddl_journal import (
     CapturedStatement,
@@ -86,6 +87,7 @@ def decide(
     """Decide about a statement, and return it."""
     chosen = find_waiting(connection, source, log_id)
     set_decision(connection, source, chosen.log_id, kind, edited)
+    reach("ddl.decided")
     return chosen
 
 

@@ -18,6 +18,7 @@ from pgrepl.ddl_capture.apply.statement.qualify import make_map
 from pgrepl.ddl_capture.apply.structure.differences import compare_tables
 from pgrepl.ddl_capture.apply.target_catalog import read_definitions, read_members
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
+from pgrepl.ddl_capture.omission import on_target
 from pgrepl.ddl_capture.source import CaptureStatus
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
@@ -71,7 +72,8 @@ def find_missed(config: Config, source: SourceConfig, status: CaptureStatus) -> 
             is_late = not status.is_outdated and is_behind(source_session, target, row)
             known = {table.key for table in rows}
             new = [key for key in _selected(source_session, source) if key not in known]
-            mine = read_definitions(source_session, [*uncertain, *new])
+            reported = read_definitions(source_session, [*uncertain, *new])
+            mine = {key: on_target(table, source.rules) for key, table in reported.items()}
             names = read_names(source_session, target, row)
         there = set(_targets(copied, names))
         theirs = read_definitions(target, _targets(uncertain, names))

@@ -10,6 +10,8 @@ from psycopg.sql import SQL, Composed, Identifier
 from pgrepl.postgres.queries import load_query
 
 __all__ = [
+    "FUNCTIONS",
+    "TABLES",
     "TRIGGERS",
     "Statement",
     "grants",
@@ -23,6 +25,19 @@ __all__ = [
 _PACKAGE = "pgrepl.ddl_capture"
 _EVENTS = ("ddl_command_start", "table_rewrite", "sql_drop", "ddl_command_end")
 TRIGGERS = tuple(f"pgrepl_{event}_{step}" for event in _EVENTS for step in (0, 1))
+#: What the capture has in its schema.
+TABLES = ("ddl_log", "capture")
+FUNCTIONS = (
+    "ddl_capture",
+    "ddl_context",
+    "ddl_calls",
+    "table_definition",
+    "plain_table_definition",
+    "locale",
+    "homonyms",
+    "switch",
+    "prune",
+)
 #: The settings of pgrepl's own sessions that change what PostgreSQL prints of a structure.
 _PLAIN: tuple[LiteralString, ...] = (
     "search_path = pg_catalog, pg_temp",
@@ -61,6 +76,10 @@ def install_script(reader: str | None) -> Sequence[Sequence[Statement]]:
         SQL(
             "create or replace function pgrepl.locale() returns text language sql stable"
             " as $function$\n" + load_query("pgrepl.source_code", "locale") + "$function$"
+        ),
+        SQL(
+            "create or replace function pgrepl.homonyms() returns text language sql stable"
+            " as $function$\n" + query("homonyms") + "$function$"
         ),
         *(grants(reader) if reader is not None else ()),
         SQL(query("install")),
@@ -102,10 +121,12 @@ def uninstall_script() -> Sequence[Sequence[Statement]]:
     The triggers go first: nobody's DDL waits while the rest waits for a transaction that wrote into
     the log.
     """
-    return [
-        [SQL(query("drop_triggers"))],
-        [SQL("set local lock_timeout = '5s'"), SQL(query("uninstall"))],
+    rest: list[Statement] = [SQL("set local lock_timeout = '5s'")]
+    rest += [SQL("drop table if exists pgrepl.{}").format(Identifier(name)) for name in TABLES]
+    rest += [
+        SQL("drop function if exists pgrepl.{}").format(Identifier(name)) for name in FUNCTIONS
     ]
+    return [[SQL(query("drop_triggers"))], [*rest, SQL(query("drop_schema"))]]
 
 
 def _definition_function(name: LiteralString, settings: Sequence[LiteralString]) -> LiteralString:

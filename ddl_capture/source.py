@@ -65,7 +65,7 @@ class _State:
     is_writable: bool
     #: Whether there is the function that switches it, and the role may call it.
     has_switch: bool
-    has_settings: bool
+    has_homonyms: bool
     may_switch: bool
     is_superuser: bool
 
@@ -171,7 +171,7 @@ def _read_status(connection: Connection, source: SourceConfig) -> CaptureStatus:
             " to_json(c)->>'off_at', (to_json(c)->>'off_lsn')::pg_lsn from pgrepl.capture c"
         ).fetchone()
     found = CaptureStatus(state.word) if row is None else CaptureStatus(state.word, *row)
-    return replace(found, is_outdated=not (state.has_switch and state.has_settings))
+    return replace(found, is_outdated=not (state.has_switch and state.has_homonyms))
 
 
 def _unreadable(connection: Connection, source: SourceConfig, word: str) -> SourceError:
@@ -225,9 +225,11 @@ def _check_superuser(connection: Connection, source: SourceConfig, action: str) 
     with translated(source.endpoint, "cannot read the role's attributes"):
         if _read_state(connection).is_superuser:
             return
+    info = connection.info
+    way = source.endpoint.dsn.for_another_user(host=info.host, port=info.port, dbname=info.dbname)
     raise SourceError(
-        f'{source.endpoint}: role "{connection.info.user}" is no superuser,'
+        f'{source.endpoint}: role "{info.user}" is no superuser,'
         f" so it cannot {action} event triggers",
         hint=f"Let a superuser do it: {command('ddl', action, source.name, '--sql')} |"
-        f" psql -X -v ON_ERROR_STOP=1 -U postgres -d {shell_word(connection.info.dbname)}",
+        f" psql -X -v ON_ERROR_STOP=1 {shell_word(f'{way} user=postgres')}",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import psycopg
 
@@ -22,11 +23,13 @@ from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrit
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError
 from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.ddl_capture.journal import StatementStopped
+from pgrepl.ddl_capture.omission import find_needed_columns, on_target
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError
 from pgrepl.errors import DdlStopped, TargetUnavailable
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translate
-from pgrepl.store.ddl_journal import Decision, add_history, find_decision, remove_pending
+from pgrepl.store.ddl_journal import Decision, add_history, remove_pending
+from pgrepl.store.ddl_standing import read_standing
 from pgrepl.store.parked_ddl import end_parking
 from pgrepl.syntax.parse import SqlSyntaxError
 from pgrepl.syntax.remap import RemapError
@@ -53,8 +56,35 @@ _MISSING = (
 _EXTENSION = frozenset({"CREATE EXTENSION", "ALTER EXTENSION"})
 
 
+@dataclass(slots=True)
+class _Transaction:
+    """What the triggers report of a command before its end, in a transaction of a source."""
+
+    xid: int
+    last_id: int = 0
+    dropped: list[DroppedObject] = field(default_factory=list)
+    rewrites: list[Rewrite] = field(default_factory=list)
+    tables: list[TableDefinition] = field(default_factory=list)
+    script_depth: int = 0
+
+    def end_command(self) -> None:
+        """Begin with nothing again."""
+        self.dropped.clear()
+        self.rewrites.clear()
+        self.tables.clear()
+
+    def is_in_script(self, event: CapturedEvent) -> bool:
+        """Whether an extension's script did it, which is the extension's affair."""
+        if event.tag in _EXTENSION and event.kind == "end":
+            self.script_depth = max(0, self.script_depth - 1)
+        is_in = self.script_depth > 0
+        if event.tag in _EXTENSION and event.kind == "start":
+            self.script_depth += 1
+        return is_in
+
+
 class Applier:
-    """Applies captured DDL.
+    """Applies captured DDL, of several sources in as many threads.
 
     Between two calls it remembers only what the triggers report before a command's end, in the same
     transaction: what it dropped and rewrote, and that an extension's script runs.
@@ -63,12 +93,7 @@ class Applier:
     def __init__(self, config: Config) -> None:
         """Connect to nothing."""
         self._config = config
-        self._place: tuple[int, int] | None = None
-        self._last_id = 0
-        self._dropped: list[DroppedObject] = []
-        self._rewrites: list[Rewrite] = []
-        self._tables: list[TableDefinition] = []
-        self._script_depth = 0
+        self._open: dict[int, _Transaction] = {}
 
     def apply(self, connection: Connection, captured: CapturedDdl) -> None:
         """Apply one event inside the caller's open transaction, DML of its transaction around it.
@@ -83,65 +108,55 @@ class Applier:
 
         """
         event = decode_event(captured.row)
-        self._begin(captured, event)
-        if self._is_in_script(event):
+        own = self._begin(captured, event)
+        if own.is_in_script(event):
             return
         if event.kind in ("drop", "rewrite"):
-            self._dropped += event.dropped
-            self._rewrites += [event.rewritten] if event.rewritten is not None else []
-            self._tables += event.tables
+            own.dropped += event.dropped
+            own.rewrites += [event.rewritten] if event.rewritten is not None else []
+            own.tables += event.tables
             return
         is_filled = event.kind == "start" and event.tag in FILLED
         tables = find_filled(event, captured.read_rows()) if is_filled else event.tables
         source = self._config.source(captured.source.name)
         # The row of a DROP's end says itself what it dropped.
-        self._dropped += event.dropped
+        own.dropped += event.dropped
+        reported = _newest([*own.tables, *tables])
+        standing = read_standing(connection, captured.source.source_id, event.log_id)
         application = Application(
-            Workspace(connection, source, captured, event),
+            Workspace(connection, source, captured, event, standing),
             Included(self._config.ddl.include, is_code_trusted=source.trust_code),
             event,
-            tuple(self._dropped),
-            tuple(self._rewrites),
-            _newest([*self._tables, *tables]),
+            tuple(own.dropped),
+            tuple(own.rewrites),
+            [on_target(table, source.rules) for table in reported],
+            [
+                f"{shown_name(*table.key)}: {why}"
+                for table in reported
+                if source.selection.matches(*table.root)
+                for why in find_needed_columns(table, source.rules)
+            ],
         )
         if event.kind == "end":
-            self._forget_command()
+            own.end_command()
         self._run(application, connection, captured, event)
 
     def record_stop(
         self, connection: Connection, captured: CapturedDdl, stopped: DdlStopped
     ) -> None:
         """Keep for a person what stopped, after the rollback, in a transaction of its own."""
-        self._forget()
+        self._open.pop(captured.source.source_id, None)
         with connection.transaction():
             journal.record_pending(connection, captured, decode_event(captured.row), stopped)
 
-    def _begin(self, captured: CapturedDdl, event: CapturedEvent) -> None:
-        place = (captured.source.source_id, event.xid)
-        if place != self._place or event.log_id <= self._last_id:
+    def _begin(self, captured: CapturedDdl, event: CapturedEvent) -> _Transaction:
+        source_id = captured.source.source_id
+        own = self._open.get(source_id)
+        if own is None or own.xid != event.xid or event.log_id <= own.last_id:
             # Another transaction, or this one again after it was rolled back, begins with nothing.
-            self._forget()
-        self._place = place
-        self._last_id = event.log_id
-
-    def _is_in_script(self, event: CapturedEvent) -> bool:
-        """Whether an extension's script did it, which is the extension's affair."""
-        if event.tag in _EXTENSION and event.kind == "end":
-            self._script_depth = max(0, self._script_depth - 1)
-        is_in = self._script_depth > 0
-        if event.tag in _EXTENSION and event.kind == "start":
-            self._script_depth += 1
-        return is_in
-
-    def _forget(self) -> None:
-        self._place = None
-        self._script_depth = 0
-        self._forget_command()
-
-    def _forget_command(self) -> None:
-        self._dropped.clear()
-        self._rewrites.clear()
-        self._tables.clear()
+            own = self._open[source_id] = _Transaction(event.xid)
+        own.last_id = event.log_id
+        return own
 
     def _run(
         self,
@@ -150,12 +165,11 @@ class Applier:
         captured: CapturedDdl,
         event: CapturedEvent,
     ) -> None:
-        source_id = captured.source.source_id
-        decision = find_decision(connection, source_id, event.log_id)
+        standing = application.target.standing
         try:
             # Whoever keeps what stopped does so in the same transaction.
             with connection.transaction():
-                self._run_decided(application, captured, event, decision)
+                self._run_decided(application, captured, event, standing.decision)
         except _UNTOLD as exc:
             stopped = self._stopped(application, captured, event, str(exc))
             if isinstance(exc, ParkedError):
@@ -190,7 +204,8 @@ class Applier:
                     " pgrepl ddl edit or skip."
                 )
             raise stopped from exc
-        remove_pending(connection, source_id, event.log_id)
+        if standing.was_pending:
+            remove_pending(connection, captured.source.source_id, event.log_id)
 
     def _run_decided(
         self,
@@ -206,6 +221,11 @@ class Applier:
                 "discarded",
                 original=event.query,
                 decided_by=decision.decided_by,
+            )
+        elif application.needed_columns and event.kind == "end":
+            raise RefusedError(
+                f"rules cannot hold after it: {'; '.join(application.needed_columns)}; choose"
+                " another rule, have pgrepl receive run with it, and retry"
             )
         elif decision is not None and decision.edited is not None:
             ruled = RuledTables(application.target, application.tables, application.rewrites)

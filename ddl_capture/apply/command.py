@@ -9,6 +9,7 @@ from functools import partial
 import psycopg
 
 from pgrepl.ddl_capture.apply.execution import Execution
+from pgrepl.ddl_capture.apply.forgetting import forget_tables, forget_views
 from pgrepl.ddl_capture.apply.identity import note_lacking_identity
 from pgrepl.ddl_capture.apply.parking import ParkedError
 from pgrepl.ddl_capture.apply.scope import Scope
@@ -25,11 +26,8 @@ from pgrepl.ddl_capture.apply.statement.adapt import (
 from pgrepl.ddl_capture.apply.statement.concerned import Concern, find_concern
 from pgrepl.ddl_capture.apply.statement.grants import split_grant
 from pgrepl.ddl_capture.apply.statement.object_kind import correct_kind
-from pgrepl.ddl_capture.apply.statement.subject import (
-    qualify,
-    read_subject,
-    renamed_schema,
-)
+from pgrepl.ddl_capture.apply.statement.omit import omit_columns
+from pgrepl.ddl_capture.apply.statement.subject import qualify
 from pgrepl.ddl_capture.apply.structure.compare import Comparison, DifferentError
 from pgrepl.ddl_capture.apply.structure.create_as import FILLED, copied_relations, create_filled
 from pgrepl.ddl_capture.apply.structure.create_table import create_table
@@ -66,8 +64,10 @@ class Application:
     #: What the command dropped and rewrote, from the events before its end.
     dropped: Sequence[DroppedObject]
     rewrites: Sequence[Rewrite]
-    #: Structures of tables after it.
+    #: Structures of tables after it, as the target is to have them.
     tables: Sequence[TableDefinition]
+    #: Why columns that rules omit cannot be omitted after it.
+    needed_columns: Sequence[str] = ()
     #: The statement as it ran, and as it runs here, as soon as they are known.
     original: str | None = None
     remapped: str | None = None
@@ -98,7 +98,8 @@ class Application:
         self.original = found.text
         tree = correct_kind(make_create_as(found.tree), self.event)
         self._learn_names(tree)
-        is_in_copy = self._is_in_copy()
+        tables = [table.key for table in self.tables]
+        is_in_copy = bool(tables) and self.target.is_in_copy(tables)
         if is_in_copy and self._comparison().is_equal(self._scope.replicated()):
             self._record("skipped", "the copy of the table was made after it")
             return
@@ -150,6 +151,7 @@ class Application:
         """Run the statement and compare; return why it is skipped, if it is."""
         reason = skip_reason(tree, self.include) or refine(tree, self.include)
         forget_dropped(self.target.connection, self.target.source_id, self.dropped)
+        forget_views(self.target, self.dropped)
         reason = reason or self._scope.reason_to_leave_out(tree)
         built = [] if reason else self._build(tree)
         statements = [] if reason or built else self._adapt(tree)
@@ -214,12 +216,11 @@ class Application:
         except RefusedError:
             return False
         if reason is not None:
-            self.original = self.event.query
-            self._record("skipped", reason)
+            self.skip(reason)
         return reason is not None
 
     def skip(self, reason: str) -> None:
-        """Skip it, for a reason that is none of its own."""
+        """Skip it, for a reason that may be none of its own."""
         self.original = self.event.query
         self._record("skipped", reason)
 
@@ -232,6 +233,11 @@ class Application:
     def selected(self) -> Sequence[TableDefinition]:
         """Return its tables that are replicated, or will be."""
         return [table for table in self.tables if self._scope.is_selected(table)]
+
+    def names_before(self) -> Collection[TableName]:
+        """Return what tables may have been called that it gives another name or schema."""
+        tree = self._find_tree()
+        return () if tree is None else self._scope.names_before(tree)
 
     def leave_alone(self, keys: Collection[TableName]) -> None:
         """Do without some of its tables, which are taken care of elsewhere."""
@@ -253,26 +259,13 @@ class Application:
             if item.type == "schema" and item.name:
                 schemas.add(item.name)
         # A partition goes with its root, whatever schema it is in.
-        followed = {table.schema for table in self.tables if self._scope.is_selected(table)}
+        followed = {table.schema for table in self.selected()}
         self.target.learn_names(schemas, followed)
-        place = None if tree is None else self._destination(tree)
+        place = None if tree is None else self._scope.destination(tree)
         if place is not None and place not in self.target.names.schemas:
             self.target.learn_names(schemas, {*followed, place})
 
-    def _destination(self, tree: Tree) -> str | None:
-        """Return the schema into which a statement puts what the target has."""
-        renamed, subject = renamed_schema(tree), read_subject(tree)
-        if renamed is not None:
-            return renamed[1] if renamed[0] in self.target.known else None
-        if subject is None or not subject.is_moved:
-            return None
-        is_there = self.target.find_schema(subject.schema, subject.name) is not None
-        return str(tree.alter_object_schema_stmt.newschema) if is_there else None
-
     # What is to be done.
-
-    def _is_in_copy(self) -> bool:
-        return bool(self.tables) and self.target.is_in_copy(table.key for table in self.tables)
 
     def _build(self, tree: Tree) -> list[str]:
         """Make statements of the structure where the text would need what is not replicated."""
@@ -290,18 +283,28 @@ class Application:
         if kind in ("DropStmt", "DropOwnedStmt"):
             return rewrite_drop(tree, self.dropped, self.target.names.schemas)
         if kind == "GrantStmt":
-            return split_grant(tree, self.target.find_schema, self.target.connection.info.user)
+            role = self.target.connection.info.user
+            is_left = self._omit_columns(tree)
+            return split_grant(tree, self.target.find_schema, role) if is_left else []
         qualify(tree, self.event)
-        keep_elements(tree, {t.name for t in self.tables if self._scope.is_selected(t)})
+        keep_elements(tree, {table.name for table in self.selected()})
         set_bounds(tree, self.tables)
-        if self._scope.is_absent(tree):
+        is_left = (
+            self._omit_columns(tree)
             # It becomes a replicated one by this; the comparison makes it.
-            return []
-        if not remove_foreign_keys(tree, self.tables, self._scope.is_replicated):
-            return []
-        if not self._execution.screening.remove_unnamed(tree):
-            return []
-        return split_sequence(tree)
+            and not self._scope.is_absent(tree)
+            and remove_foreign_keys(tree, self.tables, self._scope.is_replicated)
+            and self._execution.screening.remove_unnamed(tree)
+        )
+        return split_sequence(tree) if is_left else []
+
+    def _omit_columns(self, tree: Tree) -> bool:
+        """Take out columns that rules omit; False: nothing is left."""
+        found = omit_columns(tree, self.target.source.rules, self.event.path, self.tables)
+        self.target.notes += filter(None, [found.note])
+        # Whatever compares drops these.
+        self.dropped = (*self.dropped, *found.dropped)
+        return found.is_left
 
     # Doing it.
 
@@ -359,8 +362,7 @@ class Application:
         self._comparison().run(self._scope.replicated())
 
     def _check_identity(self) -> None:
-        selected = [table for table in self.tables if self._scope.is_selected(table)]
-        note_lacking_identity(self.target, selected)
+        note_lacking_identity(self.target, self.selected())
 
     def _leave_out(self) -> None:
         for table in self.tables:
@@ -384,6 +386,7 @@ class Application:
         decided_by: str | None = None,
     ) -> None:
         self._note_oids()
+        forget_tables(self.target, self.dropped)
         notes = dict.fromkeys(filter(None, [reason, *self.target.notes]))
         add_history(
             self.target.connection,

@@ -1,11 +1,14 @@
-"""DDL on tables that are copied in chunks for the first time: their copies start over with it.
+"""DDL on tables that their first copy makes: it brings them in, or their copies start over with it.
 
 What they will be like is read from the source then, so that there is nothing to apply.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pgrepl.ddl_capture.apply.command import Application
+from pgrepl.ddl_capture.apply.scope import CREATING
 from pgrepl.ddl_capture.definition import TableName
 from pgrepl.store.resync.joins import abandon_join, forget_join
 from pgrepl.store.tables.table_names import rename_table
@@ -20,11 +23,15 @@ def start_over(application: Application) -> bool:
     command leaves them alone: nobody is to see them before they are whole.
     """
     target = application.target
+    if application.event.kind != "end":
+        return False
     joining = target.joining()
-    if not joining or application.event.kind != "end":
+    brought = _bring_in(application, joining)
+    joining = {**joining, **brought}
+    if not joining:
         return False
     concern = application.concern()
-    was_called = {oid: name for name, oid in joining.items()}
+    was_called = {oid: name for name, oid in joining.items() if oid is not None}
     names: dict[TableName, TableName] = {
         was_called[table.oid]: table.key
         for table in application.selected()
@@ -48,9 +55,27 @@ def start_over(application: Application) -> bool:
     application.leave_alone(own)
     if not concern.tables <= own or concern.dropped:
         return False
-    application.skip(
-        "the copy of the table was made after it"
-        if later == found
-        else "the first copy of the table starts over with it"
-    )
+    if later == found:
+        application.skip("the copy of the table was made after it")
+    else:
+        makes = "makes it" if found <= brought.keys() else "starts over with it"
+        application.skip(f"the first copy of the table {makes}")
     return True
+
+
+def _bring_in(
+    application: Application, joining: Mapping[TableName, int | None]
+) -> Mapping[TableName, int | None]:
+    """Have tables made by their first copy that the command brings into replication.
+
+    One that it creates has no rows yet, and is made by its text.
+    """
+    if application.event.tag in CREATING:
+        return {}
+    known = {oid for oid in joining.values() if oid is not None}
+    tables = [
+        table
+        for table in application.selected()
+        if table.key not in joining and table.oid not in known
+    ]
+    return application.target.await_copies(tables, application.names_before()) if tables else {}

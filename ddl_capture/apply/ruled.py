@@ -1,4 +1,4 @@
-"""Tables with rules, before and after a command: whether their masks still hold in the copy."""
+"""Tables with rules, before and after a command: whether these still hold in the copy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pgrepl.ddl_capture.decode.event import Rewrite
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.store.sources import read_target_schemas
+from pgrepl.syntax.filters import filter_columns
 
 __all__ = ["RuledTables"]
 
@@ -24,7 +25,7 @@ class RuledTables:
         """Look at them before the command runs."""
         self._target = target
         self._rules = target.source.rules
-        self._tables = [table for table in tables if self._rules.masks_of(*table.key)]
+        self._tables = [table for table in tables if self._rules.treatment(*table.key).is_any]
         self._rewritten = {(r.schema, r.name) for r in rewrites if not r.is_persistence}
         self._before = self._masked_types(self._old_names()) if self._tables else {}
 
@@ -32,6 +33,7 @@ class RuledTables:
         """Refuse what the masks cannot hold with, and have copied again what was not masked here.
 
         The target filled a new column by its default, and a rewritten one from what was masked.
+        Which rows a filter keeps may be another matter when a column that it reads was rewritten.
 
         Raises
         ------
@@ -51,8 +53,13 @@ class RuledTables:
             )
         after = self._masked_types({table.key: table.key for table in self._tables})
         for key, types in after.items():
-            is_other = types != self._before.get(key, {}) or key in self._rewritten
-            if is_other and self._target.has_rows(places[key]):
+            before = self._before.get(key, {})
+            is_other = types != before or key in self._rewritten
+            if (types.keys() - before.keys()) & self._rules.omitted(*key):
+                self._target.mark(places[key], "it got a column that rules omit")
+            elif is_other and self._rules.is_filtered(*key):
+                self._target.mark(places[key], "a column was rewritten, and rules filter its rows")
+            elif is_other and self._target.has_rows(places[key]):
                 self._target.mark(places[key], "a column that has a mask is new or was rewritten")
 
     def _old_names(self) -> Mapping[TableName, TableName]:
@@ -66,18 +73,23 @@ class RuledTables:
     def _masked_types(
         self, names: Mapping[TableName, TableName]
     ) -> dict[TableName, dict[str, str]]:
-        """Return the types of columns with masks, of tables that are there."""
+        """Return the types of columns that rules name, of tables that are there."""
         places = self._places(names.values())
         found = read_definitions(self._target.connection, places.values())
         return {
             key: {
                 column.name: column.type
                 for column in found[place].columns
-                if column.name in self._rules.masks_of(*key)
+                if column.name in self._named(key)
             }
             for key, name in names.items()
             if (place := places.get(name)) in found
         }
+
+    def _named(self, key: TableName) -> frozenset[str]:
+        treatment = self._rules.treatment(*key)
+        read = filter_columns(treatment.where) if treatment.where else frozenset()
+        return read.union(treatment.masks)
 
     def _places(self, names: Iterable[TableName]) -> dict[TableName, TableName]:
         schemas = read_target_schemas(self._target.connection, self._target.source_id)

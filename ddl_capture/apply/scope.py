@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from postgast import pg_query_pb2
 
-from pgrepl.ddl_capture.apply.statement.subject import altered_tables, renamed_schema
+from pgrepl.ddl_capture.apply.statement.subject import (
+    altered_tables,
+    read_subject,
+    renamed_schema,
+)
 from pgrepl.ddl_capture.apply.structure.differences import mapped_name
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent
@@ -108,6 +112,29 @@ class Scope:
             any((place, name) in there for place in ([schemas.get(schema)] if schema else path))
             for schema, name in altered
         )
+
+    def destination(self, tree: Tree) -> str | None:
+        """Return the schema into which a statement puts what the target has."""
+        renamed, subject = renamed_schema(tree), read_subject(tree)
+        if renamed is not None:
+            return renamed[1] if renamed[0] in self.target.known else None
+        if subject is None or not subject.is_moved:
+            return None
+        is_there = self.target.find_schema(subject.schema, subject.name) is not None
+        return str(tree.alter_object_schema_stmt.newschema) if is_there else None
+
+    def names_before(self, tree: Tree) -> list[TableName]:
+        """Return what tables may have been called that a statement gives another name or schema."""
+        renamed = renamed_schema(tree)
+        if renamed is not None:
+            return [(renamed[0], table.name) for table in self.tables]
+        if not _is_moved(tree):
+            return []
+        return [
+            (place, name)
+            for schema, name in altered_tables(tree)
+            for place in ([schema] if schema else self.event.path)
+        ]
 
     def _check_clashes(self) -> None:
         """Refuse to put anything into a schema of the target that is not the source's."""

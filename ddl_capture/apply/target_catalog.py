@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import LiteralString
 
-from psycopg.rows import args_row, class_row
+from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.config.naming import TableSelection
@@ -27,6 +27,7 @@ from pgrepl.store.tables.table_names import remove_table, rename_table
 
 __all__ = [
     "TargetRelation",
+    "TargetTables",
     "empty",
     "read_definitions",
     "read_family",
@@ -35,6 +36,7 @@ __all__ = [
     "read_outside_dependents",
     "read_relations",
     "read_schema_oids",
+    "read_tables",
     "record_schemas",
     "record_tables",
 ]
@@ -45,7 +47,7 @@ _PACKAGE = "pgrepl.ddl_capture"
 #: What is known of a table by its name.
 @dataclass(frozen=True, slots=True)
 class TargetRelation:
-    """A row of ``sql/target_relations.sql``, its columns in this order."""
+    """A table in a row of ``sql/target_tables.sql``."""
 
     oid: int
     schema: str
@@ -57,11 +59,30 @@ class TargetRelation:
     has_rows: bool
 
 
-def read_relations(connection: Connection, schemas: Iterable[str]) -> dict[int, TargetRelation]:
+@dataclass(frozen=True, slots=True)
+class TargetTables:
+    """Schemas of the target and the tables in them, both by their OIDs."""
+
+    schemas: Mapping[int, str]
+    relations: Mapping[int, TargetRelation]
+
+
+def read_tables(connection: Connection, schemas: Iterable[str]) -> TargetTables:
+    """Return those of some schemas that exist, and the tables in them."""
+    found: dict[int, str] = {}
+    relations: dict[int, TargetRelation] = {}
+    with connection.cursor() as cursor:
+        ask_catalog(cursor, load_query(_PACKAGE, "target_tables"), {"schemas": list(schemas)})
+        for schema_oid, schema, oid, *rest in cursor.fetchall():
+            found[schema_oid] = schema
+            if oid is not None:
+                relations[oid] = TargetRelation(oid, schema, *rest)
+    return TargetTables(found, relations)
+
+
+def read_relations(connection: Connection, schemas: Iterable[str]) -> Mapping[int, TargetRelation]:
     """Return the tables in some schemas by their OIDs."""
-    with connection.cursor(row_factory=args_row(TargetRelation)) as cursor:
-        ask_catalog(cursor, load_query(_PACKAGE, "target_relations"), {"schemas": list(schemas)})
-        return {row.oid: row for row in cursor.fetchall()}
+    return read_tables(connection, schemas).relations
 
 
 def read_family(connection: Connection, table: TableName) -> frozenset[int]:

@@ -17,13 +17,14 @@ from pgrepl.ddl_capture.apply.parking import check_parked
 from pgrepl.ddl_capture.apply.statement.qualify import CaptureMap, make_map, new_target_schema
 from pgrepl.ddl_capture.apply.target_catalog import (
     TargetRelation,
+    TargetTables,
     empty,
     read_definitions,
     read_family,
     read_members,
     read_outside_dependents,
-    read_relations,
     read_schema_oids,
+    read_tables,
     record_schemas,
     record_tables,
 )
@@ -33,16 +34,18 @@ from pgrepl.ddl_capture.apply.target_session import (
     make_environment,
     resolve_schemas,
 )
-from pgrepl.ddl_capture.decode.event import CapturedEvent
+from pgrepl.ddl_capture.decode.event import CapturedEvent, decode_event
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.functions import used_sequences
 from pgrepl.ddl_capture.policy.rules import RefusedError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
+from pgrepl.store.ddl_standing import Standing
 from pgrepl.store.parked import read_interrupted, read_parkings
+from pgrepl.store.resync.awaited import await_copy, find_unknown, read_awaited
 from pgrepl.store.resync.interrupted import release_interrupted
 from pgrepl.store.resync.joins import read_joining
-from pgrepl.store.resync.resync_queue import mark_due
+from pgrepl.store.resync.resync_queue import mark_due, withdraw_due
 from pgrepl.store.sources import add_target_schema, read_target_schemas
 from pgrepl.store.tables.source_tables import (
     are_copied_after,
@@ -52,6 +55,7 @@ from pgrepl.store.tables.source_tables import (
     set_source_oid,
 )
 from pgrepl.store.tables.table_marks import mark_changed, mark_void
+from pgrepl.store.tables.table_names import forget_unknown, remove_table
 from pgrepl.syntax.parse import Tree, walk
 
 __all__ = ["Workspace"]
@@ -70,6 +74,8 @@ class Workspace:
     source: SourceConfig
     captured: CapturedDdl
     event: CapturedEvent
+    #: What the command meets there.
+    standing: Standing
     #: The schemas that are there: source schema to target schema.
     known: dict[str, str] = field(default_factory=dict)
     #: Those, and what others would be called.
@@ -80,8 +86,8 @@ class Workspace:
     made: set[TableName] = field(default_factory=set)
     #: What a person reads in the history.
     notes: list[str] = field(default_factory=list)
-    #: The source's tables on the target by their OIDs, since the last statement.
-    _relations: dict[int, TargetRelation] | None = None
+    #: The source's schemas and tables on the target by their OIDs, since the last statement.
+    _tables: TargetTables | None = None
 
     @property
     def source_id(self) -> int:
@@ -113,7 +119,7 @@ class Workspace:
         mapped = self.known | {name: target for name, target in new.items() if target not in taken}
         members = read_members(self.connection, self.event.extensions)
         self.names = make_map(mapped, self.event.extensions, members)
-        self._relations = None
+        self._tables = None
 
     def make_schema(self, schema: str) -> None:
         """Make the target schema of a source's schema."""
@@ -121,6 +127,7 @@ class Workspace:
         self.connection.execute(SQL("create schema {}").format(Identifier(target)))
         add_target_schema(self.connection, self.source_id, schema, target)
         self.known[schema] = target
+        self._tables = None
 
     def environment(self) -> Environment:
         """Return what the command ran under on the source."""
@@ -161,16 +168,16 @@ class Workspace:
         definitions = self._definitions(parked)
         old = {target: schema for schema, target in self.known.items()}
         new = {target: schema for schema, target in self.names.schemas.items()}
-        schemas_before = read_schema_oids(self.connection, old)
-        before = self._read_relations()
+        # A schema that is there and not noted yet becomes the source's by this.
+        schemas_before = {oid: name for oid, name in self._read().schemas.items() if name in old}
+        before = self._read().relations
         run()
         reach("ddl.statement_run")
         now = self._definitions(parked)
         check_parked(parked, {key for key in parked if definitions[key] != now[key]})
-        schemas_after = read_schema_oids(self.connection, new)
+        self._tables = None
+        schemas_after, after = self._read().schemas, self._read().relations
         record_schemas(self.connection, self.source_id, schemas_before, schemas_after, new)
-        self._relations = None
-        after = self._read_relations()
         if schemas_before != schemas_after:
             self.known = read_target_schemas(self.connection, self.source_id)
         returned = record_tables(
@@ -201,6 +208,9 @@ class Workspace:
 
     def parkings(self) -> dict[TableName, bool]:
         """Return the source's tables that DDL must leave alone, and whether they are copied."""
+        if not self.standing.is_any_parked:
+            # What is parked from now on waits for the transactions that went by it.
+            return {}
         found = read_parkings(self.connection, self.source_id)
         return {
             name: is_copied
@@ -208,9 +218,35 @@ class Workspace:
             if name not in self.captured.worked_off
         }
 
-    def joining(self) -> Mapping[TableName, int]:
-        """Return the source's tables that are copied in chunks for the first time, by name."""
-        return read_joining(self.connection, self.source_id)
+    def joining(self) -> Mapping[TableName, int | None]:
+        """Return the source's tables that their first copy makes, with their OIDs there.
+
+        One that is copied as a whole is not among them: it is parked.
+        """
+        if not self.standing.is_any_joining:
+            return {}
+        awaited = read_awaited(self.connection, self.source_id)
+        return {**awaited, **read_joining(self.connection, self.source_id)}
+
+    def await_copies(
+        self, tables: Sequence[TableDefinition], names: Collection[TableName]
+    ) -> Mapping[TableName, int | None]:
+        """Have tables made by their first copy that the target has nothing of; return them.
+
+        ``names``: what one of them may have been called before.
+        """
+        found = find_unknown(
+            self.connection,
+            self.source_id,
+            [(*table.key, table.oid) for table in tables],
+            names,
+        )
+        reason = f"it came into replication by {self.event.tag}: what it held before is not here"
+        brought = {table.key: table.oid for table in tables if table.key in found}
+        for name, oid in brought.items():
+            await_copy(self.connection, self.source_id, name, oid, reason)
+            self.notes.append(f"resync: {reason}")
+        return brought
 
     def known_tables(self) -> set[TableName]:
         """Return the source's tables that are replicated or parked."""
@@ -229,12 +265,12 @@ class Workspace:
 
     def relations(self) -> Sequence[TargetRelation]:
         """Return the source's tables on the target."""
-        return tuple(self._read_relations().values())
+        return tuple(self._read().relations.values())
 
-    def _read_relations(self) -> dict[int, TargetRelation]:
-        if self._relations is None:
-            self._relations = read_relations(self.connection, self.names.schemas.values())
-        return self._relations
+    def _read(self) -> TargetTables:
+        if self._tables is None:
+            self._tables = read_tables(self.connection, self.names.schemas.values())
+        return self._tables
 
     def find_schema(self, schema: str | None, name: str | None) -> str | None:
         """Return the source's schema in which an object is that the target has.
@@ -283,6 +319,8 @@ class Workspace:
             mark_changed(self.connection, self.source_id, key, reason)
             if is_due:
                 mark_due(self.connection, self.source_id, key, reason)
+            else:
+                withdraw_due(self.connection, self.source_id, key)
             if is_void:
                 mark_void(self.connection, self.source_id, key)
 
@@ -299,6 +337,19 @@ class Workspace:
     def source_oids(self) -> Mapping[TableName, int]:
         """Return which relations of the source the replicated tables are, as far as known."""
         return read_source_oids(self.connection, self.source_id)
+
+    def forget(self, table: TableName) -> None:
+        """Forget what was noted of a name on the source that is not a table's."""
+        remove_table(self.connection, self.source_id, table, self.captured.commit_lsn)
+
+    def forget_unknown(self, table: TableName) -> None:
+        """Forget what was noted of a table of the source that is dropped, and was never here."""
+        rows = self.captured.read_rows()
+        later = [decode_event(row) for row in rows if int(row["id"] or 0) > self.event.log_id]
+        forget_unknown(
+            *(self.connection, self.source_id, table, self.captured.commit_lsn),
+            is_made_again=any(made.key == table for event in later for made in event.tables),
+        )
 
     def note_oid(self, table: TableName, oid: int) -> None:
         """Write down which relation a table of the source is."""

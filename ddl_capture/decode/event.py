@@ -14,6 +14,7 @@ __all__ = [
     "CapturedEvent",
     "DroppedObject",
     "EventKind",
+    "Homonyms",
     "Rewrite",
     "TouchedObject",
     "decode_event",
@@ -62,6 +63,16 @@ class Rewrite:
         return bool(self.reason & REWRITE_PERSISTENCE)
 
 
+@dataclass(frozen=True, slots=True)
+class Homonyms:
+    """What ``sql/homonyms.sql`` returns: names, whatever schema they are in."""
+
+    functions: Sequence[str]
+    operators: Sequence[str]
+    #: Of casts there are no names.
+    has_casts: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedEvent:
     """One row of the log."""
@@ -87,6 +98,9 @@ class CapturedEvent:
     settings: Mapping[str, str] = field(default_factory=dict)
     #: The locale of the source's database.
     locale: str | None = None
+    #: What names of PostgreSQL's may mean there; None where no rows are computed, or in a row of an
+    #: older capture.
+    homonyms: Homonyms | None = None
 
 
 def decode_event(row: Mapping[str, str | None]) -> CapturedEvent:
@@ -117,6 +131,7 @@ def decode_event(row: Mapping[str, str | None]) -> CapturedEvent:
             tables=[decode_definition(item) for item in _load(row.get("tables"), [])],
             settings=_load(row.get("settings"), {}),
             locale=row.get("locale"),
+            homonyms=_homonyms(_load(row.get("homonyms"), None)),
         )
     except (KeyError, TypeError, ValueError) as exc:
         # Others may hold a value of the row.
@@ -146,3 +161,7 @@ def _load(text: str | None, default: Any) -> Any:  # noqa: ANN401  whatever JSON
 
 def _rewrite(value: Mapping[str, Any] | None) -> Rewrite | None:
     return None if value is None else Rewrite(**value)
+
+
+def _homonyms(value: Mapping[str, Any] | None) -> Homonyms | None:
+    return None if value is None else Homonyms(**value)

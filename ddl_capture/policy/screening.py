@@ -18,6 +18,7 @@ from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.ddl_capture.policy.code_places import CodePlace, keep, remove_code
 from pgrepl.ddl_capture.policy.domains import clean_domains
 from pgrepl.ddl_capture.policy.expectation import Absent
+from pgrepl.ddl_capture.policy.homonyms import reason_of_homonyms
 from pgrepl.ddl_capture.policy.judge import (
     Literals,
     Question,
@@ -248,6 +249,9 @@ class Screening:
 
     def _doubt(self, place: CodePlace) -> str | None:
         """Return why an immutable expression may have another value here; None: it has not."""
+        homonym = reason_of_homonyms(place.expressions, self.target.event.homonyms)
+        if homonym is not None:
+            return homonym
         constants = [
             part.sval.sval
             for expression in place.expressions

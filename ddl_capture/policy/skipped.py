@@ -65,11 +65,16 @@ def forget_others(
     source_id: int,
     table: TableName,
     present: Collection[tuple[str, str]],
-) -> None:
-    """Forget what was skipped of a table and its structure does not show any more."""
-    for kind, name in read_skipped_of(connection, source_id, table):
-        if kind in _IN_STRUCTURE and (kind, name) not in present:
-            forget_skipped_of(connection, source_id, (kind,), table, name)
+) -> frozenset[tuple[str, str]]:
+    """Forget what was skipped of a table and its structure does not show any more.
+
+    Returned is what is left.
+    """
+    skipped = read_skipped_of(connection, source_id, table)
+    gone = {item for item in skipped if item[0] in _IN_STRUCTURE and item not in present}
+    for kind, name in gone:
+        forget_skipped_of(connection, source_id, (kind,), table, name)
+    return skipped - gone
 
 
 def forget_dropped(

@@ -28,7 +28,7 @@ select pg_catalog.count(*)                                          as trigger_c
                  join pg_catalog.pg_class c on c.oid = a.attrelid
                  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
                 where n.nspname = 'pgrepl' and c.relname = 'ddl_log'
-                  and a.attname = 'settings')                       as has_settings,
+                  and a.attname = 'homonyms')                       as has_homonyms,
        exists (select from pgrepl_function where is_callable)       as may_switch,
        (select r.rolsuper from pg_catalog.pg_roles r
          where r.rolname = current_user)                            as is_superuser

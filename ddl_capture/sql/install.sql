@@ -13,8 +13,8 @@
 -- too: they say which statement of a message ran, and never whether a row is written.
 --
 -- Before this, drop_triggers.sql, tables.sql and steering.sql run and the functions
--- pgrepl.table_definition, pgrepl.plain_table_definition and pgrepl.locale are made; horizon.sql runs
--- after this has committed.
+-- pgrepl.table_definition, pgrepl.plain_table_definition, pgrepl.locale and pgrepl.homonyms are made;
+-- horizon.sql runs after this has committed.
 
 -- Runs as the user who runs the DDL, and only remembers who that is and how the names resolve. SET
 -- needs no privilege, unlike set_config().
@@ -267,7 +267,7 @@ begin
     v_caller := current_setting('pgrepl.caller')::json;
     insert into pgrepl.ddl_log (kind, tag, xid, stmt_at, query, context, bodies, ordinal, path,
                                 invoker, extensions, objects, dropped, rewritten, tables,
-                                settings, locale)
+                                settings, locale, homonyms)
     values (v_kind, tg_tag, pg_current_xact_id()::text, statement_timestamp(), current_query(),
             v_context, v_bodies, v_ordinal, v_caller->>1, v_caller->>0,
             (select coalesce(json_object_agg(x.extname, n.nspname), '{}')::text
@@ -292,12 +292,15 @@ begin
                 'check_function_bodies', current_setting('check_function_bodies'),
                 'standard_conforming_strings', current_setting('standard_conforming_strings')
             )::text,
-            pgrepl.locale());
+            pgrepl.locale(),
+            case when v_kind = 'end' and tg_tag in ('ALTER TABLE', 'ALTER TYPE')
+                 then pgrepl.homonyms() end);
 end
 $function$;
 
 revoke all on function pgrepl.table_definition(oid), pgrepl.plain_table_definition(oid),
-                       pgrepl.locale(), pgrepl.ddl_context(), pgrepl.ddl_calls(), pgrepl.ddl_capture() from public;
+                       pgrepl.locale(), pgrepl.homonyms(), pgrepl.ddl_context(),
+                       pgrepl.ddl_calls(), pgrepl.ddl_capture() from public;
 
 -- Triggers of one event fire in the order of their names. "always": a session that is set to
 -- replica is captured too.

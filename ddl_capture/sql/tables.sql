@@ -37,7 +37,9 @@ create table if not exists pgrepl.ddl_log (
     -- The settings that it ran under, as far as they change what a statement means, and the locale
     -- of the database.
     settings   text,
-    locale     text
+    locale     text,
+    -- What the database has of its own under names of PostgreSQL's, where rows were computed.
+    homonyms   text
 );
 
 create table if not exists pgrepl.capture (
@@ -61,7 +63,7 @@ begin
         alter table pgrepl.capture add off_at timestamptz, add off_lsn pg_lsn;
     end if;
     if not exists (select from pg_catalog.pg_attribute
-                    where attrelid = 'pgrepl.ddl_log'::pg_catalog.regclass and attname = 'settings')
+                    where attrelid = 'pgrepl.ddl_log'::pg_catalog.regclass and attname = 'homonyms')
     then
         -- Whoever has a row of the old triggers in an open transaction ends it first: the new
         -- triggers must not take over in the middle of a command. All others with DDL wait behind
@@ -69,7 +71,8 @@ begin
         perform pg_catalog.set_config('lock_timeout', '5s', true);
         lock table pgrepl.ddl_log in access exclusive mode;
         perform pg_catalog.set_config('lock_timeout', v_timeout, true);
-        alter table pgrepl.ddl_log add settings text, add locale text;
+        alter table pgrepl.ddl_log
+            add if not exists settings text, add if not exists locale text, add homonyms text;
     end if;
     if exists (select from pg_catalog.pg_attribute
                 where attrelid = 'pgrepl.ddl_log'::pg_catalog.regclass and attname = 'id'

@@ -14,6 +14,7 @@ from pgrepl.ddl_capture.apply.statement.subject import renamed_schema
 from pgrepl.ddl_capture.decode.event import DroppedObject
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.policy.rules import RefusedError
+from pgrepl.syntax.nodes import keep_nodes
 from pgrepl.syntax.parse import Tree, parse_one, walk
 from pgrepl.syntax.statement_kinds import statement_of
 
@@ -79,7 +80,7 @@ def keep_elements(tree: Tree, names: Collection[str]) -> None:
     """Keep of the tables that a CREATE SCHEMA makes those of these names."""
     kind, statement = statement_of(tree)
     if kind == "CreateSchemaStmt":
-        _filter(
+        keep_nodes(
             statement.schema_elts,
             lambda node: (
                 not node.HasField("create_stmt") or node.create_stmt.relation.relname in names
@@ -100,7 +101,7 @@ def split_sequence(tree: Tree) -> list[Tree]:
     alter = type(tree)()
     alter.alter_seq_stmt.sequence.CopyFrom(statement.sequence)
     alter.alter_seq_stmt.options.extend(owned)
-    _filter(statement.options, lambda node: node.def_elem.defname != "owned_by")
+    keep_nodes(statement.options, lambda node: node.def_elem.defname != "owned_by")
     return [tree, alter]
 
 
@@ -130,11 +131,11 @@ def remove_foreign_keys(
         return True
     kind, statement = statement_of(tree)
     if kind == "CreateStmt":
-        _filter(statement.table_elts, lambda node: not _refers(node.constraint, others))
+        keep_nodes(statement.table_elts, lambda node: not _refers(node.constraint, others))
         for node in statement.table_elts:
             _remove_from_column(node.column_def, others)
     elif kind == "AlterTableStmt":
-        _filter(statement.cmds, lambda node: not _is_about(node.alter_table_cmd, names, others))
+        keep_nodes(statement.cmds, lambda node: not _is_about(node.alter_table_cmd, names, others))
         for node in statement.cmds:
             _remove_from_column(getattr(node.alter_table_cmd, "def").column_def, others)
         return len(statement.cmds) > 0
@@ -152,7 +153,7 @@ def _constraint_name(command: Tree) -> str:
 
 
 def _remove_from_column(column: Tree, others: Collection[TableName]) -> None:
-    _filter(column.constraints, lambda node: not _refers(node.constraint, others))
+    keep_nodes(column.constraints, lambda node: not _refers(node.constraint, others))
 
 
 def _refers(constraint: Tree, others: Collection[TableName]) -> bool:
@@ -224,13 +225,6 @@ def _bounds(tree: Tree) -> list[tuple[Tree, Tree]]:
             if partition.HasField("bound"):
                 bounds.append((partition.name, partition.bound))
     return bounds
-
-
-def _filter(nodes: Tree, is_kept: Callable[[Tree], bool]) -> None:
-    kept = [type(node).FromString(node.SerializeToString()) for node in nodes if is_kept(node)]
-    if len(kept) != len(nodes):
-        del nodes[:]
-        nodes.extend(kept)
 
 
 def rewrite_drop(

@@ -46,6 +46,8 @@ class Comparison:
         self._tag = tag
         self._execution = execution
         self._dropped = dropped
+        #: What was skipped of tables, as long as nothing runs.
+        self._skipped: dict[TableName, frozenset[tuple[str, str]]] = {}
 
     def run(self, tables: Iterable[TableDefinition]) -> None:
         """Compare replicated tables, and bring those that differ to the source's structure.
@@ -99,6 +101,7 @@ class Comparison:
             if not steps:
                 break
             runner = StepRunner(self._target, self._execution, key, table, self._tag)
+            self._skipped.clear()
             self._target.watch(partial(runner.run, steps))
             self._target.notes.append(f"reached by structure: {_listed(differences)}")
         else:
@@ -134,7 +137,7 @@ class Comparison:
 
     def _forget(self, source: TableDefinition) -> None:
         """Forget what was skipped and the source has not any more."""
-        forget_others(
+        self._skipped[source.key] = forget_others(
             self._target.connection,
             self._target.source_id,
             source.key,
@@ -145,7 +148,9 @@ class Comparison:
         """Return the source's table without what was skipped of it, and write down what that is."""
         place = (self._target.connection, self._target.source_id)
         key = source.key
-        skipped = read_skipped_of(*place, key)
+        if key not in self._skipped:
+            self._skipped[key] = read_skipped_of(*place, key)
+        skipped = self._skipped[key]
         # PostgreSQL may have given the name of what was skipped to another one on the target.
         absent = {
             item.key for item in find_code(source) if item.kind in _NAMED and item.key in skipped
@@ -168,6 +173,7 @@ class Comparison:
                     reason=verdict.reason,
                 )
                 record_skipped(*place, [code])
+                self._skipped[key] |= {item.key}
                 self._target.notes.append(f"skipped {item.kind} {code.shown}: {code.reason}")
         return without(source, absent)
 

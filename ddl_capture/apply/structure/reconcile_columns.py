@@ -28,7 +28,8 @@ def plan_columns(table: Table, dropped: Collection[str]) -> Iterator[Step]:
     """Yield what makes the target's columns those of the source."""
     there = {column.name: column for column in table.target.columns}
     wanted = {column.name for column in table.source.columns}
-    for name in there:
+    # One that is generated from another goes before that.
+    for name in sorted(there, key=lambda name: there[name].generated is None):
         if name in dropped and name not in wanted:
             yield _drop(table, name)
     for column in table.source.columns:

@@ -216,14 +216,14 @@ def test_worker_that_dies_is_an_error_that_passes(backlog, monkeypatch):
     runs = []
     real = ShardJobs.run
 
-    def run(jobs, tasks, count):
+    def run(jobs, tasks, count, **how):
         # The first job runs in workers that die at once; nothing of it is committed.
         runs.append(len(tasks))
         if len(runs) == 1:
             context = jobs._spark.session().sparkContext
             with pytest.raises(Exception, match="Python worker"):
                 context.parallelize([0], 1).map(lambda _: __import__("os")._exit(1)).collect()
-        return real(jobs, tasks, count)
+        return real(jobs, tasks, count, **how)
 
     monkeypatch.setattr(ShardJobs, "run", run)
     finish_and_compare(backlog)
@@ -234,13 +234,13 @@ def test_replayer_meets_a_fence_and_plans_anew(backlog, monkeypatch):
     real = ShardJobs.run
     seen: list[ShardTask] = []
 
-    def run(jobs, tasks, count):
+    def run(jobs, tasks, count, **how):
         if not seen:
             # A zombie of an earlier driver commits one shard in the meantime.
             seen.extend(tasks)
             _, others = plan(backlog, ReplaySettings(batch_segments=2))
             run_shard(others[0])
-        return real(jobs, tasks, count)
+        return real(jobs, tasks, count, **how)
 
     monkeypatch.setattr(ShardJobs, "run", run)
     finish_and_compare(backlog, consistency="batch")
@@ -251,15 +251,15 @@ def test_batch_that_is_too_much_at_once_goes_in_pieces(backlog, monkeypatch):
     real = ShardJobs.run
     tried = []
 
-    def run(jobs, tasks, count):
+    def run(jobs, tasks, count, **how):
         tried.append(tasks[0].to_seq - tasks[0].from_seq)
         if tried[-1] > 1:
             # As of a server that has no room for all these locks: one shard did it, the others not.
             return [
-                *real(jobs, tasks[:1], count),
+                *real(jobs, tasks[:1], count, **how),
                 *(TargetUnavailable("too much") for _ in tasks[1:]),
             ]
-        return real(jobs, tasks, count)
+        return real(jobs, tasks, count, **how)
 
     monkeypatch.setattr(ShardJobs, "run", run)
     finish_and_compare(backlog)

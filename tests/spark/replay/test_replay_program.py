@@ -109,8 +109,8 @@ def test_target_that_crashes_between_tasks_and_their_end(backlog, monkeypatch, c
     real = ShardJobs.run
     restarts: list[Cluster] = []
 
-    def run(jobs, tasks, count):
-        results = real(jobs, tasks, count)
+    def run(jobs, tasks, count, **how):
+        results = real(jobs, tasks, count, **how)
         if not restarts:
             # What was staged in unlogged tables is lost after this.
             restarts.append(backlog.target.cluster)

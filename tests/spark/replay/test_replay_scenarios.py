@@ -44,7 +44,12 @@ PLUGIN_MODES = [
     ("pgoutput", "batch"),
 ]
 #: Those that are left to make soak.
-LONG = {("wal2json", "shard_small"), ("pgoutput", "shard")}
+LONG = {
+    ("wal2json", "shard"),
+    ("wal2json", "shard_small"),
+    ("pgoutput", "shard"),
+    ("pgoutput", "batch"),
+}
 
 
 def run_in_schema(database: Database, schema: str, statements: list[str]) -> None:

@@ -49,8 +49,8 @@ class Setup:
             self.change()
             return self.count_events("SparkListenerJobEnd") >= session
 
-        wait_until(lambda: self.count_events("SparkListenerApplicationStart") >= session, 90)
-        wait_until(has_worked, 90)
+        wait_until(lambda: self.count_events("SparkListenerApplicationStart") >= session, 240)
+        wait_until(has_worked, 240)
 
     def is_applied(self) -> bool:
         return self.pipeline.spool_count() == 0
@@ -147,7 +147,6 @@ def test_service_that_is_stopped_while_spark_starts_leaves_no_java(setup):
     assert "error" not in log
 
 
-@pytest.mark.timeout(300)
 def test_service_applies_before_spark_is_up_by_spark_and_when_its_jvm_has_died(setup):
     setup.change()
     with service(setup.config) as process:
@@ -158,7 +157,7 @@ def test_service_applies_before_spark_is_up_by_spark_and_when_its_jvm_has_died(s
         (java,) = find_java(process.pid)
         os.kill(java, signal.SIGKILL)
         setup.change()
-        wait_until(setup.is_applied, 90)
+        wait_until(setup.is_applied, 240)
         setup.change_until_spark_works(2)
         wait_until(setup.is_applied)
         process.terminate()

@@ -60,12 +60,14 @@ def test_executors_get_the_package_and_its_queries_from_the_driver(cluster):
     assert len(files) == 1
 
 
-def test_source_is_copied_by_executors_of_a_cluster(cluster, source, target, tmp_path):
+def test_source_is_copied_by_executors_of_a_cluster(source, target, tmp_path):
     make_tables(source)
-    config = write_config(
-        tmp_path / "pgrepl.toml", target.dsn(), {source.name: source.dsn()}, cluster.toml()
-    )
-    done = run_pgrepl("basebackup", source.name, "--config", config)
+    # Each worker is two more JVMs.
+    with SparkCluster(1, python=bare_python(tmp_path / "venv")) as cluster:
+        config = write_config(
+            tmp_path / "pgrepl.toml", target.dsn(), {source.name: source.dsn()}, cluster.toml()
+        )
+        done = run_pgrepl("basebackup", source.name, "--config", config)
     assert done.returncode == 0, done.stderr
     assert checksums(target, f"{source.name}_app") == checksums(source, "app")
 

@@ -12,6 +12,7 @@ from pgrepl.cli.main import app
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import TargetError, UsageError
 from pgrepl.postgres.advisory_locks import copy_lock, take_lock
+from pgrepl.verify import standstill
 from pgrepl.verify.rows import plan
 from tests.support.database import Database
 from tests.support.observing.verifying import Quiet, following, found, set_applied, verify
@@ -407,9 +408,12 @@ def test_table_that_waits_for_its_copy_fails_the_program(source, target, tmp_pat
     assert "could not be compared: app.history" in done.stderr
 
 
-def test_differences_are_certain_without_services_where_nothing_waits(source, target):
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_differences_are_certain_without_services_where_nothing_waits(
+    source, target, plugin, monkeypatch
+):
     make_tables(source)
-    copy(target, source)
+    copy(target, source, plugin=plugin)
     there = f"{source.name}_app"
     target.execute(f"update {there}.accounts set note = 'other' where id = 77")
     # WAL that holds nothing for the target.
@@ -423,6 +427,9 @@ def test_differences_are_certain_without_services_where_nothing_waits(source, ta
     assert isinstance(report.error, TargetError)
     (history,) = (table for table in report.tables if table.name == "app.history")
     assert (history.unsettled_count, history.unsettled_piece_count) == (1, 0)
+    # What is said of tables and transactions counts too, of what may be looked at.
+    monkeypatch.setattr(standstill, "_MOST_CHANGES", 3)
+    assert found(verify(target, source, patience_s=0.1)) == set()
 
 
 def test_sample_compares_a_share_of_each_table(source, target, monkeypatch):

@@ -235,6 +235,20 @@ HOSTILE_SCENARIOS = (
         "update u set id = 4 where id = 2",
         CHANGE,
     ),
+    case(
+        "materialized_view_takes_the_name",
+        T,
+        "create materialized view v as select * from t",
+        "begin; drop materialized view v; create table v as select * from t; alter table v add"
+        " primary key (id); commit",
+        "update v set a = 5 where id = 1; update t set a = 6 where id = 1",
+        "begin; insert into v values (8, 8); alter table v rename to v_old; alter table t rename"
+        " to t_old; create materialized view v as select * from t_old; create materialized view t"
+        " as select * from v_old; commit",
+        "insert into t_old values (9, 9)",
+        "insert into v_old values (9, 9)",
+        "refresh materialized view t",
+    ),
     # Inheritance and partitions.
     case(
         "inheritance_in_a_diamond",

@@ -50,10 +50,12 @@ def applier() -> Applier:
     return Applier(config)
 
 
-def remembered(applier: Applier, **columns: Any) -> int:
+def remembered(applier: Applier, *sources: SourceRow, **columns: Any) -> int:
     # An event before a command's end touches no connection.
-    applier.apply(cast("Any", None), replace(EVENT, row={**ROW, **columns}))
-    return len(applier._dropped)
+    source = sources[0] if sources else SOURCE
+    event = replace(EVENT, source=source, row={**ROW, **columns})
+    applier.apply(cast("Any", None), event)
+    return len(applier._open[source.source_id].dropped)
 
 
 def test_drops_of_one_command_add_up(applier):
@@ -69,6 +71,14 @@ def test_transaction_that_begins_again_begins_with_nothing(applier):
 def test_other_transaction_begins_with_nothing(applier):
     assert remembered(applier) == 1
     assert remembered(applier, id="8", xid="701") == 1
+
+
+def test_sources_that_take_turns_keep_their_own(applier):
+    other = replace(SOURCE, source_id=2)
+    assert remembered(applier) == 1
+    assert remembered(applier, other) == 1
+    assert remembered(applier, id="8") == 2
+    assert remembered(applier, other, id="8") == 2
 
 
 @pytest.mark.parametrize("column", ["id", "kind", "invoker"])

@@ -42,6 +42,47 @@ def test_values_that_only_the_source_knows_mark_the_table(follow, ddl):
     assert following.pending() == []
 
 
+OWN = "create function app.own({}) returns {} immutable language sql as 'select {}'; "
+#: What the target has not, and would take PostgreSQL's for.
+HOMONYMS = {
+    "operator": (
+        OWN.format("int, int", "int", "42")
+        + "create operator app.+ (leftarg = int, rightarg = int, function = app.own)",
+        "set search_path = app, pg_catalog; alter table a alter n type int using n + 1",
+    ),
+    "operator_of_a_default": (
+        OWN.format("int, int", "int", "42")
+        + "create operator app.+ (leftarg = int, rightarg = int, function = app.own)",
+        "set search_path = app, pg_catalog; alter table a add c int default 1 + 2",
+    ),
+    "function": (
+        OWN.format("text", "text", "''own''").replace("app.own", "app.lower"),
+        "set search_path = app, pg_catalog; alter table a alter s type text using lower(s)",
+    ),
+    "function_that_fits_better": (
+        OWN.format("int", "int", "42").replace("app.own", "app.sqrt"),
+        "set search_path = app; alter table a alter n type int using sqrt(n)::int",
+    ),
+    "cast": (
+        OWN.format("int", "text", "''own''")
+        + "create cast (int as text) with function app.own(int) as assignment",
+        "alter table app.a alter n type text",
+    ),
+}
+
+
+@pytest.mark.parametrize(("own", "ddl"), HOMONYMS.values(), ids=HOMONYMS)
+def test_names_of_postgresqls_that_mean_what_only_the_source_has_mark_the_table(follow, own, ddl):
+    following = follow()
+    try:
+        following.run(TABLE, own, ddl)
+        assert set(following.resyncs()) == {"a"}
+        assert following.pending() == []
+    finally:
+        # A cast is in no schema.
+        following.source.execute("drop function if exists app.own(int) cascade")
+
+
 @pytest.mark.parametrize(
     "ddl",
     [
@@ -61,6 +102,15 @@ def test_what_the_text_reproduces_marks_nothing(follow, ddl):
     following.run(TABLE, ddl)
     assert following.resyncs() == {}
     assert following.problems("app") == []
+
+
+def test_what_became_unlogged_is_not_copied_again_and_again(follow):
+    following = follow()
+    following.run(TABLE, "alter table app.a add c serial", "alter table app.a set unlogged")
+    assert set(following.resyncs()) == {"a"}
+    assert following.target.rows("select from replication.resync_due") == []
+    following.run("alter table app.a set logged")
+    assert following.target.rows("select table_name from replication.resync_due") == [("a",)]
 
 
 def test_children_are_marked_with_their_parent(follow):

@@ -65,7 +65,10 @@ def test_role_that_runs_pgrepl_switches_the_capture(source, role, pgrepl):
 
 
 def test_what_the_role_may_not_do_is_printed_for_a_superuser(source, pgrepl):
-    assert "pgrepl ddl install shop --sql | psql" in pgrepl("install", code=20)
+    hint = pgrepl("install", code=20)
+    assert "pgrepl ddl install shop --sql | psql" in hint
+    # A machine with pgrepl on it has no server to connect to by default.
+    assert f"host={source.cluster.socket_dir} port={source.cluster.port}" in hint
     source.execute(pgrepl("install", "--sql"))
     # As of a capture that an older version installed.
     source.execute("drop function pgrepl.switch(boolean)")

@@ -39,9 +39,18 @@ def spied(follow):
 def test_structure_that_the_source_reports_is_no_statement_to_run(spied, function, text):
     spied.source.execute(LIE.format(function, "'" + text.replace("'", "''") + "'::text"))
     with pytest.raises(DdlStopped):
-        spied.run("alter table un.z set schema app")
+        spied.run("create table app.z (like un.z including all)")
     assert not spied.target.value("select is_called from spy.ran")
     assert len(spied.pending()) == 1
+
+
+def test_table_that_comes_in_is_not_made_of_what_the_source_reports(spied):
+    text = "do $$ begin perform nextval(''spy.ran''); end $$"
+    spied.source.execute(LIE.format("pg_get_indexdef(oid)", f"'{text}'::text"))
+    spied.run("alter table un.z set schema app")
+    assert not spied.target.value("select is_called from spy.ran")
+    assert spied.target.value("select to_regclass('tgt_app.z') is null")
+    assert not spied.pending()
 
 
 def test_view_that_a_schema_is_made_with_is_judged_like_any_other(spied):
