@@ -4,12 +4,22 @@
 (``kinds``, ``source``; a folder for each kind, ``streams`` for what those of records share), and
 lets the source's stream hand batches to the thread that writes them (``spool.spool_writer``).
 Where a change goes is decided by ``routing``, what is written together by
-``spool.segment_buffer``. ``plugin_change`` gives a slot another output plugin.
+``spool.segment_buffer``. ``plugin_change`` gives a slot another output plugin, ``adoption`` goes on
+with what pg_upgrade made of a server.
 """
 
+from pgrepl.receiver.adoption import Adoption, adopt
 from pgrepl.receiver.plugin_change import change_plugin
 from pgrepl.receiver.run import Receiver, Result
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.systemd_notify import Notifier
 
-__all__ = ["Notifier", "Receiver", "ReceiverSettings", "Result", "change_plugin"]
+__all__ = [
+    "Adoption",
+    "Notifier",
+    "Receiver",
+    "ReceiverSettings",
+    "Result",
+    "adopt",
+    "change_plugin",
+]

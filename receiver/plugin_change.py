@@ -29,7 +29,8 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
 from pgrepl.receiver.postgres.catalog import mark_end
 from pgrepl.receiver.run import Receiver
-from pgrepl.receiver.spool.spool_session import SpoolSession, open_spool
+from pgrepl.receiver.spool.spool_opening import open_spool
+from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.store.sources import set_plugin
 from pgrepl.store.tables.unsent import Unsent, record_unsent
 from pgrepl.terminal import command

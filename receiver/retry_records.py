@@ -9,10 +9,12 @@ from itertools import groupby
 from typing import Protocol, cast
 
 from pgrepl.config.model import Config, SourceConfig
+from pgrepl.failpoint import reach
 from pgrepl.receiver.kinds import make_source
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.source import Surroundings
-from pgrepl.receiver.spool.spool_session import SpoolSession, open_spool
+from pgrepl.receiver.spool.spool_opening import open_spool
+from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.receiver.streams.record import Place
 from pgrepl.receiver.streams.retry import Candidates, Outcome, Past
 from pgrepl.receiver.systemd_notify import Notifier
@@ -71,6 +73,7 @@ def _retry(spool: SpoolSession, past: Past, place: Place, offsets: list[int]) ->
     settled = [(*place, own.offset) for own in outcomes if own.verdict != "parked"]
     if settled:
         spool.write(replace(past.intake.batch(), settled=settled), has_more=False)
+        reach("records.received")
     for own in outcomes:
         if own.verdict == "parked":
             spool.note_parked((*place, own.offset), own.reason)

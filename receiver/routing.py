@@ -9,19 +9,21 @@ the replayer never overtakes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pgrepl.config.naming import TableSelection
 from pgrepl.config.rules import Mask, Rules
 from pgrepl.decoding.stream import SpecialColumns, StreamDecoder
 from pgrepl.store.spool.spool_format import DDL_TABLE, bucket_of
 
-__all__ = ["CatalogueTable", "Route", "Router", "TableName"]
+__all__ = ["CatalogueTable", "Route", "Router", "RowFilter", "TableName"]
 
 TableName = tuple[str, str]
 
 _NO_RULES = Rules()
+_XIDS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,12 @@ class CatalogueTable:
     float_names: Sequence[str]
     not_null_float_names: Sequence[str]
     column_names: Sequence[str]
+    #: The transaction that last gave it or its schema a name.
+    named_xid: int
+
+    def age_in(self, xid: int) -> int:
+        """Return how many transactions before another one it got its name; below 0: after it."""
+        return (xid - self.named_xid + _XIDS // 2) % _XIDS - _XIDS // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,25 @@ class Route:
     floats: SpecialColumns | None
     #: Of columns that the target never sees as they are.
     masks: Mapping[str, Mask] | None = None
+    #: The condition of the rows that reach the target; empty: all do.
+    where: str = ""
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether its changes do not reach the target as they are."""
+        return self.masks is not None or bool(self.where)
+
+
+class RowFilter(Protocol):
+    """What judges the changes of rows that rules filter."""
+
+    def filter(
+        self, change: bytes, name: TableName, where: str, losses: dict[TableName, str]
+    ) -> bytes | None:
+        """Return what of a change reaches the target; None: nothing does."""
+
+    def forget(self) -> None:
+        """Ask the source again what its tables are like."""
 
 
 class Router:
@@ -64,46 +91,86 @@ class Router:
         rules: Rules = _NO_RULES,
         codec: str,
         assigned: Mapping[TableName, int],
+        replicated: Iterable[TableName] = (),
         read_catalogue: Callable[[], Sequence[CatalogueTable]],
+        row_filter: RowFilter | None = None,
     ) -> None:
-        """Begin with the buckets that the target remembers."""
+        """Begin with the buckets that the target remembers, and the tables that it has."""
         self._decoder = decoder
         self._db = db
         self._selection = selection
         self._rules = rules
         self._codec = codec
         self._remembered = dict(assigned)
+        # Names that tables of the selection have, or had: partitions go by names of others.
+        self._selected = {*assigned, *replicated}
         self._is_fixed = True
         self._read_catalogue = read_catalogue
+        self._row_filter = row_filter
         self._catalogue: dict[TableName, CatalogueTable] = {}
         self._routes: dict[TableName, Route] = {}
         self._fresh: dict[TableName, int] = {}
         # A command that loses a million changes says so a million times.
         self._lost: dict[str, TableName | None] = {}
 
-    def route(self, name: TableName) -> Route:
-        """Return the route of a table, asking the source about one it does not know."""
+    def route(self, name: TableName, begin: bytes) -> Route:
+        """Return the route of a table, asking the source about one it does not know.
+
+        ``begin``: the message that began the transaction in hand.
+        """
         known = self._routes.get(name)
         if known is None:
-            known = self._routes[name] = self._make_route(name)
+            known = self._routes[name] = self._make_route(name, begin)
         return known
 
-    def is_selected(self, name: TableName) -> bool:
-        """Whether a table is replicated; a partition is if its root is."""
-        return self._selection.matches(*self._root(name))
+    def apply_rules(
+        self, change: bytes, route: Route, losses: dict[TableName, str]
+    ) -> bytes | None:
+        """Return what of a change of one row reaches the target; None: nothing does."""
+        if route.where:
+            if self._row_filter is None:
+                raise AssertionError("rules that filter rows have a filter")
+            kept = self._row_filter.filter(change, route.name, route.where, losses)
+            if kept is None:
+                return None
+            change = kept
+        if route.masks is not None:
+            change = self._decoder.mask(change, route.masks, self._codec)
+        return change
 
-    def lost_table(self, text: str) -> TableName | None:
+    def learn(self, name: TableName, root: TableName) -> None:
+        """Know a table as DDL left it, whatever the source calls it by now."""
+        if self._selection.matches(*root) and name not in self._selected:
+            self._selected.add(name)
+            # Whoever receives after this one knows it too.
+            self._remembered[name] = self._fresh[name] = bucket_of(self._db, *root)
+
+    def is_selected(self, name: TableName, begin: bytes) -> bool:
+        """Whether a table is replicated; a partition is if its root is.
+
+        The source tells what has the name now. A transaction from before that, or of that, may mean
+        a table that has another one now, or was dropped.
+        """
+        table = self._catalogue.get(name)
+        age = 0 if table is None else table.age_in(self._decoder.transaction(begin).xid)
+        if age <= 0 and name in self._selected:
+            return True
+        return self._selection.matches(*(name if age < 0 else self._root(name)))
+
+    def lost_table(self, text: str, begin: bytes) -> TableName | None:
         """Split ``schema"."table`` of a warning; None when its loss is of no matter.
 
         That of a materialized view is none, see ``_make_route``.
         """
         if text not in self._lost:
-            self._lost[text] = self._find_lost(text)
+            self._lost[text] = self._find_lost(text, begin)
         return self._lost[text]
 
     def forget(self) -> None:
         """Look everything up again: what follows comes after a serial segment with DDL."""
         self._routes.clear()
+        if self._row_filter is not None:
+            self._row_filter.forget()
         self._lost.clear()
         self._catalogue.clear()
         self._is_fixed = False
@@ -118,7 +185,7 @@ class Router:
         # Dropped since: it stands for itself.
         return name if table is None else (table.root_schema, table.root_table)
 
-    def _find_lost(self, text: str) -> TableName | None:
+    def _find_lost(self, text: str, begin: bytes) -> TableName | None:
         def spelled() -> dict[str, TableName]:
             return {f'{schema}"."{table}': (schema, table) for schema, table in self._catalogue}
 
@@ -127,20 +194,24 @@ class Router:
             self._refresh()
             schema, _, table = text.partition('"."')
             name = spelled().get(text, (schema, table))
-        known = self._catalogue.get(name)
-        if known is not None and known.is_materialized_view:
-            return None
-        return name if self.is_selected(name) else None
+        is_lost = self.is_selected(name, begin) and not self._is_view(name, begin)
+        return name if is_lost else None
 
-    def _make_route(self, name: TableName) -> Route:
+    def _is_view(self, name: TableName, begin: bytes) -> bool:
+        table = self._catalogue.get(name)
+        if table is None or not table.is_materialized_view:
+            return False
+        # Changes of a transaction before that may be a table's that had the name then.
+        return table.age_in(self._decoder.transaction(begin).xid) > 0
+
+    def _make_route(self, name: TableName, begin: bytes) -> Route:
         if name == DDL_TABLE:
             return Route(name, 0, is_ddl=True, floats=None)
         if name not in self._catalogue:
             self._refresh()
         table = self._catalogue.get(name)
         # A materialized view is refreshed on the target, not replicated.
-        is_view = table is not None and table.is_materialized_view
-        if is_view or not self.is_selected(name):
+        if self._is_view(name, begin) or not self.is_selected(name, begin):
             return Route(name, None, is_ddl=False, floats=None)
         floats = None
         if table is not None:
@@ -148,7 +219,9 @@ class Router:
                 table.float_names, table.not_null_float_names, table.column_names, self._codec
             )
         masks = self._rules.resolved_masks(*name) or None
-        return Route(name, self._bucket(name), is_ddl=False, floats=floats, masks=masks)
+        where = self._rules.where(*name)
+        bucket = self._bucket(name)
+        return Route(name, bucket, is_ddl=False, floats=floats, masks=masks, where=where)
 
     def _bucket(self, name: TableName) -> int:
         remembered = self._remembered.get(name)

@@ -18,7 +18,7 @@ from functools import partial
 import psycopg
 
 from pgrepl.config.model import Config, SourceConfig
-from pgrepl.errors import AlreadyRunning, PgreplError, Retry, TargetError
+from pgrepl.errors import AlreadyRunning, PgreplError, Retry, SourceShutDown, TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection, connect
@@ -26,12 +26,13 @@ from pgrepl.receiver.kinds import make_source
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.source import Source, Surroundings
-from pgrepl.receiver.spool.spool_session import LiveReceiver, open_spool
+from pgrepl.receiver.spool.spool_opening import LiveReceiver, open_spool
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
 from pgrepl.receiver.systemd_notify import Notifier
 from pgrepl.receiver.wakeup import Wakeup
 from pgrepl.retry import Backoff
 from pgrepl.store.monitoring import failures
+from pgrepl.store.progress.receive_progress import forget_shutdown, record_shutdown
 from pgrepl.store.sources import find_source
 from pgrepl.store.streams import OffsetsMoved
 
@@ -201,12 +202,15 @@ class Receiver:
         if isinstance(error, AlreadyRunning | TargetError):
             return
         self._note(lambda connection, id_: failures.record(connection, "receive", id_, error))
+        if isinstance(error, SourceShutDown):
+            self._note(record_shutdown)
         self._may_have_failed = True
 
     def _forget_failure(self) -> None:
         """Take that back, and what an earlier receiver left: it streams."""
         if self._may_have_failed:
             self._note(lambda connection, id_: failures.clear(connection, "receive", id_))
+            self._note(forget_shutdown)
             self._may_have_failed = False
 
     def _note(self, write: Callable[[Connection, int], None]) -> None:

@@ -94,7 +94,7 @@ def receive(
         print_json({**asdict(result), "resync_tables": tables})
     else:
         print_line(
-            f"received up to {result.flushed}: {result.transaction_count} transactions,"
+            f"received up to {result.flushed}: {counted(result.transaction_count, 'transaction')},"
             f" {counted(result.change_count, 'change')}, {counted(result.segment_count, 'segment')}"
         )
     _report_resyncs(source, result)

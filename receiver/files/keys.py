@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from pgrepl.decoding.records.schema import Field
-from pgrepl.decoding.records.serialized import Datum
+from pgrepl.decoding.records.serialized import KEPT, Datum
 
 __all__ = ["split"]
 
@@ -26,7 +27,7 @@ def split(datum: Datum, key: Sequence[str]) -> tuple[Datum | None, Datum | None]
     row, row_schema = _row(value, schema)
     if not key or row is None or any(name not in row for name in key):
         return None, datum
-    own = Field("", "struct", parts=_parts(row_schema, key)) if row_schema is not None else None
+    own = None if row_schema is None else _key_schema(_parts(row_schema, key))
     return Datum({name: row[name] for name in key}, own), datum
 
 
@@ -51,6 +52,12 @@ def _row(
     row = value.get(name)
     found = row if isinstance(row, Mapping) else None
     return found, None if schema is None else schema.part(name)
+
+
+@lru_cache(maxsize=KEPT)
+def _key_schema(parts: tuple[Field, ...]) -> Field:
+    """Return the schema of a key: the same one for the same columns."""
+    return Field("", "struct", parts=parts)
 
 
 def _parts(schema: Field, key: Sequence[str]) -> tuple[Field, ...]:

@@ -144,13 +144,15 @@ class KafkaStream:
     def _read(self) -> None:
         with told(self._source, "cannot read records"):
             messages = self._consumer.consume(_AT_ONCE, timeout=_WAIT_S)
+        count = 0
         for message in messages:
             error = message.error()
             if error is not None:
                 self._take_error(error, message)
             else:
-                self._take(message)
-        if any(message.error() is None for message in messages):
+                self._take(record_of(message))
+                count += 1
+        if count:
             self._quiet_since = time.monotonic()
             if self._first_at is None:
                 self._first_at = self._quiet_since
@@ -167,11 +169,10 @@ class KafkaStream:
             self._consumer.resume([TopicPartition(*place) for place in self._full - full])
         self._full = full
 
-    def _take(self, message: Message) -> None:
-        place = place_of(message)
+    def _take(self, record: Record) -> None:
+        place = record.place
         if place in self._held:
             return
-        record = record_of(message)
         if record.offset < self._intake.next_offset(place):
             # Read before librdkafka was told to go back: a record is never taken twice.
             return
@@ -246,15 +247,13 @@ def record_of(message: Message) -> Record:
     offset = message.offset()
     if offset is None:
         raise AssertionError("a record has an offset")
-    headers = message.headers() or {}
-    pairs = headers.items() if isinstance(headers, dict) else headers
     _, at_ms = message.timestamp()
-    return Record(
-        place_of(message),
-        offset,
-        offset + 1,
-        message.key(),
-        message.value(),
-        1000 * min(max(at_ms, 0), _LAST_MS),
-        {name: value for name, value in pairs if isinstance(value, bytes)},
-    )
+    if not 0 <= at_ms <= _LAST_MS:
+        at_ms = min(max(at_ms, 0), _LAST_MS)
+    place, key, value = place_of(message), message.key(), message.value()
+    headers = message.headers()
+    if not headers:
+        return Record(place, offset, offset + 1, key, value, 1000 * at_ms)
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    kept = {name: own for name, own in pairs if isinstance(own, bytes)}
+    return Record(place, offset, offset + 1, key, value, 1000 * at_ms, kept)

@@ -15,8 +15,8 @@ from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.native import Connected, Native, Routed
 from pgrepl.receiver.flow import Flow
+from pgrepl.receiver.postgres.ddl_watch import DdlWatch
 from pgrepl.receiver.postgres.floats import restore_floats
-from pgrepl.receiver.postgres.rule_guard import RuleGuard
 from pgrepl.receiver.postgres.slot.protocol import XLOG_DATA_FRAMING, Framing
 from pgrepl.receiver.routing import Route, Router, TableName
 from pgrepl.receiver.spool.batch import Batch
@@ -56,7 +56,7 @@ class Assembler:
         codec: str = "utf-8",
         has_special_values: bool = False,
         stop_lsn: Lsn | None = None,
-        guard: RuleGuard | None = None,
+        ddl_watch: DdlWatch | None = None,
     ) -> None:
         """Begin outside any transaction, with everything before ``start`` received."""
         #: Everything before ``stop_lsn`` was taken; whatever comes then is not for us.
@@ -67,7 +67,7 @@ class Assembler:
         self._codec = codec
         self._checks_floats = not has_special_values
         self._stop_lsn = stop_lsn
-        self._guard = guard
+        self._ddl_watch = ddl_watch
         self._flow = Flow(
             received=start,
             limit_bytes=limit_bytes,
@@ -240,7 +240,7 @@ class Assembler:
         # What was printed of the change is not sent either.
         self._specials.clear()
         self._know()
-        name = self._router.lost_table(lost)
+        name = self._router.lost_table(lost, self._flow.begin)
         if name is not None:
             self._losses.setdefault(name, _LOST_IDENTITY)
 
@@ -291,8 +291,8 @@ class Assembler:
             # An insert is DDL that ran; a delete is a user who tidied up.
             if not self._decoder.is_insert(message):
                 return
-            if self._guard is not None:
-                self._guard.check(self._decoder, message)
+            if self._ddl_watch is not None:
+                self._ddl_watch.check(self._decoder, message)
             if not self._has_ddl:
                 # What follows may be of tables as this command left them, or a later one of the
                 # transaction, which has committed: the source knows them all by now.
@@ -305,20 +305,25 @@ class Assembler:
             self._know()
         if self._specials or (route.floats is not None and self._checks_floats):
             message = restore_floats(message, route, self._specials, self._losses)
-        if route.masks is not None and not is_truncate:
-            # Before the message is kept anywhere. What is masked never takes the short way.
-            message = self._decoder.mask(message, route.masks, self._codec)
+        if route.has_rules and not is_truncate:
+            # Before the message is kept anywhere. What has rules never takes the short way.
+            ruled = self._router.apply_rules(message, route, self._losses)
+            if ruled is None:
+                return
+            message = ruled
         if self._flow.byte_count + len(message) >= self._flow.limit_bytes:
             self._make_room(message)
         own = buffer.serial if self._is_serial else buffer.bucket(bucket)
-        buffer.add(message, own, self._decoder.heads_of(message))
-        is_masked = route.masks is not None
-        is_watched = is_masked or route.is_ddl or (route.floats is not None and self._checks_floats)
-        if not is_watched and not is_truncate:
-            self._need_no_look(message, own)
+        buffer.add(message, own, self._decoder.heads_of(message, route.masks))
+        self._need_no_look(message, route, own, is_truncate=is_truncate)
 
-    def _need_no_look(self, message: bytes, own: BucketMessages) -> None:
-        """Let changes like this one go where it went."""
+    def _need_no_look(
+        self, message: bytes, route: Route, own: BucketMessages, *, is_truncate: bool
+    ) -> None:
+        """Let changes like this one go where it went, unless each is looked at."""
+        is_watched = route.has_rules or route.is_ddl or is_truncate
+        if is_watched or (route.floats is not None and self._checks_floats):
+            return
         key = self._decoder.table_key(message)
         if key in self._routes:
             plain = self._plain_serial if self._is_serial else self._flow.plain
@@ -328,7 +333,8 @@ class Assembler:
         key = self._decoder.table_key(message)
         route = self._routes.get(key)
         if route is None:
-            route = self._router.route(self._decoder.table_name(message, self._codec))
+            name = self._decoder.table_name(message, self._codec)
+            route = self._router.route(name, self._flow.begin)
             if self._decoder.is_whole_key(key):
                 self._routes[key] = route
         return route
@@ -348,8 +354,8 @@ class Assembler:
             buffer.keep(end_lsn, self._losses)
         self._flow.received = end_lsn
         self._flow.known = _NOTHING
-        if self._losses:
-            self._losses = {}
+        # They are the buffer's now.
+        self._losses = {}
 
     def _commit_alone(self, end_lsn: int) -> None:
         """End a transaction that is a segment of its own."""
@@ -358,8 +364,6 @@ class Assembler:
         buffer.end_alone(Lsn(end_lsn), is_serial=self._is_serial, losses=self._losses)
         self._need_heads()
         self._plain_serial.clear()
-        # They are the writer's now, even if there are none.
-        self._losses = {}
         if self._has_ddl:
             self._forget_routes()
         self._is_serial = self._has_ddl = False

@@ -73,7 +73,7 @@ def read_views(config: SourceConfig) -> Mapping[TableName, set[TableName]]:
 
 
 def check_maskable(config: SourceConfig) -> None:
-    """Make sure that masks leave alone what finds the rows of changes, and that DDL is captured.
+    """Make sure that rules leave alone what finds the rows of changes, and that DDL is captured.
 
     Raises
     ------
@@ -84,11 +84,11 @@ def check_maskable(config: SourceConfig) -> None:
     with _session(config, "cannot check the rules") as connection:
         problems = find_source_problems(connection, config)
         is_captured = is_capturing(connection)
-    broken = [str(problem) for problem in problems if problem.breaks_identity]
+    broken = [str(problem) for problem in problems if problem.stops_receive]
     if broken:
         raise ConfigError(
-            f'the rules of source "{config.name}" break what tells rows apart: {"; ".join(broken)}',
-            hint="Leave these columns out of the rules.",
+            f'the rules of source "{config.name}" cannot hold for changes: {"; ".join(broken)}',
+            hint="Choose other rules in pgrepl.toml, or exclude the tables; see docs/rules.md.",
         )
     if not is_captured:
         raise ConfigError(

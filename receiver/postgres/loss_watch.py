@@ -6,14 +6,15 @@ copied again. So has a table that is not published at all. What a transaction di
 is counted as well: a table may be marked for nothing, but none that differs is forgotten.
 
 A table that is published by now, but was not for a while, is noted on the source by the event
-triggers that keep the publications; replay copies it again by itself.
+triggers that keep the publications; replay copies it again by itself. So it does with tables whose
+statistics were reset, which happens once.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 
 from pgrepl.config.dsn import Endpoint
@@ -26,13 +27,19 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.late import LateTable, read_late_tables
 from pgrepl.publications.tables import Publications, read_publications
 from pgrepl.receiver.postgres.loops.slot_reading import SlotReading
+from pgrepl.receiver.postgres.losses import Losses, judge_losses
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
 from pgrepl.receiver.wakeup import Wakeup
-from pgrepl.store.resync.resync_queue import mark_late
+from pgrepl.store.resync.resync_queue import mark_late, mark_unproven
 from pgrepl.store.tables.table_marks import add_lost_table
-from pgrepl.store.tables.unsent import Unsent, read_unsent, record_unsent
+from pgrepl.store.tables.unsent import (
+    note_counted_since,
+    read_counted_since,
+    read_unsent,
+    record_unsent,
+)
 
 __all__ = ["WatchedReading"]
 
@@ -42,6 +49,7 @@ _STAGE = "receive"
 _LOOK_S = 10.0
 _NO_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no replica identity"
 _NOT_PUBLISHED = "its changes are not published"
+_NOT_COUNTED = "the source's statistics were reset: what it lost was not counted"
 _LATE = "it was not published as a whole for a while"
 
 
@@ -85,17 +93,21 @@ def _look(source: SourceConfig, target: Endpoint, source_id: int) -> None:
         ):
             # Before the source: what is noted of a copy is never newer than what is counted.
             known = read_unsent(connection, source_id)
+            last_since = read_counted_since(connection, source_id)
             found, late = _read(source)
-            for name, reason in _find(source, found, known).items():
+            counts = found.unsent(source.selection)
+            losses = judge_losses(known, found.tables, counts, last_since)
+            for name, reason in _find(source, found, known, losses).items():
                 add_lost_table(connection, source_id, name, reason, None)
-            record_unsent(connection, source_id, _first_counts(source, found, known))
+            unproven = mark_unproven(connection, source_id, losses.unproven, _NOT_COUNTED)
+            record_unsent(connection, source_id, losses.first)
+            note_counted_since(connection, source_id, found.state.counted_since)
             due = mark_late(connection, source_id, late, _LATE)
     except PgreplError as exc:
         logger.warning("cannot look for changes that were not sent: %s", exc.message)
         return
-    if due:
-        names = ", ".join(sorted(shown_name(*name) for name in due))
-        logger.warning("changes were not published for a while; replay copies again: %s", names)
+    _say("changes were not published for a while", due)
+    _say("the source's statistics were reset, by a crash perhaps", unproven)
     if found.state.is_guarded and not found.state.may_read_notes:
         logger.warning("this role may not read which tables were published late; see pgrepl doctor")
 
@@ -111,8 +123,14 @@ def _read(source: SourceConfig) -> tuple[Publications, Sequence[LateTable]]:
     return found, late
 
 
+def _say(what: str, due: Sequence[TableName]) -> None:
+    if due:
+        names = ", ".join(sorted(shown_name(*name) for name in due))
+        logger.warning("%s; replay copies again: %s", what, names)
+
+
 def _find(
-    source: SourceConfig, found: Publications, known: Mapping[TableName, Unsent]
+    source: SourceConfig, found: Publications, known: Collection[TableName], losses: Losses
 ) -> Mapping[TableName, str]:
     # A table that replay has not made yet is not marked: a row of it would be in its way.
     lost = {
@@ -120,25 +138,4 @@ def _find(
         for table in found.unpublished(source.selection)
         if table.key in known
     }
-    lost |= {
-        name: _NO_IDENTITY
-        for name, now in found.unsent(source.selection).items()
-        if name in known and not _is_same(known[name], now)
-    }
-    return lost
-
-
-def _is_same(before: Unsent, now: Unsent) -> bool:
-    """Whether nothing was counted in between; statistics that were reset cannot tell."""
-    return before.changes == now.changes and before.since in (None, now.since)
-
-
-def _first_counts(
-    source: SourceConfig, found: Publications, known: Mapping[TableName, Unsent]
-) -> Mapping[TableName, Unsent]:
-    """Return tables that replay has made meanwhile: nothing is known yet of their statistics."""
-    return {
-        name: now
-        for name, now in found.unsent(source.selection).items()
-        if name in known and known[name].since is None and known[name].changes == now.changes
-    }
+    return lost | dict.fromkeys(losses.lost, _NO_IDENTITY)

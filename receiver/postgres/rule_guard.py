@@ -1,6 +1,6 @@
-"""DDL after which values would reach the target unmasked: receiving stops before it.
+"""DDL after which values would reach the target against the rules: receiving stops before it.
 
-Masks go by the names of tables and columns. A table that gets another name, or a column of it, has
+Rules go by the names of tables and columns. A table that gets another name, or a column of it, has
 to have the same masks by that one; the rows of ``CREATE TABLE AS`` are those of the tables that it
 reads. The log of captured DDL stands in the stream before all that depends on it, so that nothing
 of what follows is received before the new names have rules.
@@ -14,13 +14,12 @@ from postgast import pg_query_pb2
 
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
-from pgrepl.config.rules import Mask
-from pgrepl.ddl_capture.decode.event import CapturedEvent, decode_event
+from pgrepl.config.rules import Treatment
+from pgrepl.ddl_capture.decode.event import CapturedEvent
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
 from pgrepl.ddl_capture.definition import TableDefinition
-from pgrepl.decoding.formats import payload_decoder
-from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.errors import ConfigError
+from pgrepl.syntax.filters import filter_columns
 from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse_one, walk
 from pgrepl.syntax.statement_kinds import statement_of
 from pgrepl.terminal import command
@@ -39,21 +38,19 @@ class RuleGuard:
     def __init__(
         self,
         source: SourceConfig,
-        encoding: str,
         oids: Mapping[TableName, int],
         read_views: Callable[[], Mapping[TableName, Iterable[TableName]]],
     ) -> None:
         """Take the tables that are known, and what tells which relations a view reads."""
         self._source = source
         self._rules = source.rules
-        self._decoder = payload_decoder(source.plugin, encoding)
         self._read_views = read_views
-        #: The masks of relations by their oids. A name of theirs from before does as well: whatever
-        #: it is, its rules are the same.
-        self._known = {oid: self._rules.masks_of(*name) for name, oid in oids.items()}
+        #: What rules do to relations, by their oids. A name of theirs from before does as well:
+        #: whatever it is, its rules are the same.
+        self._known = {oid: self._rules.treatment(*name) for name, oid in oids.items()}
 
-    def check(self, stream: StreamDecoder, insert: bytes) -> None:
-        """Look at a row of the log, as it came.
+    def check_event(self, event: CapturedEvent) -> None:
+        """Look at a row of the log.
 
         Raises
         ------
@@ -61,12 +58,6 @@ class RuleGuard:
             when values would not be masked any more after it.
 
         """
-        pieces = stream.payload([*stream.heads_of(insert).values(), insert])
-        for message in self._decoder.split(b"".join(pieces)):
-            self.check_event(decode_event(self._decoder.read_row(message, "replace")))
-
-    def check_event(self, event: CapturedEvent) -> None:
-        """Look at a row of the log."""
         if event.tag in _FILLED and event.kind == "start":
             self._check_filled(event)
         for table in event.tables:
@@ -77,9 +68,10 @@ class RuleGuard:
 
     def _check_table(self, event: CapturedEvent, table: TableDefinition) -> None:
         name = shown_name(*table.key)
-        masks = self._rules.masks_of(*table.key)
+        treatment = self._rules.treatment(*table.key)
+        masks = treatment.masks
         for parent in {table.root, *table.parents} - {table.key}:
-            if self._rules.masks_of(*parent) != masks:
+            if self._rules.treatment(*parent) != treatment:
                 raise self._breach(
                     event, f"makes {name} a part of {shown_name(*parent)}, which has other rules"
                 )
@@ -88,14 +80,19 @@ class RuleGuard:
                 f'the capture of DDL on source "{self._source.name}" is too old for rules',
                 hint=f"Renew it: {command('ddl', 'install', self._source.name)}",
             )
-        before = self._known.setdefault(table.oid, masks)
-        if before != masks:
+        before = self._known.setdefault(table.oid, treatment)
+        if before != treatment:
             raise self._breach(event, f"gives a table the name {name}, which has other rules")
+        there = {column.name for column in table.columns}
+        read = filter_columns(treatment.where) if treatment.where else frozenset()
+        if not read <= there:
+            what = f'column "{min(read - there)}" of {name}, which its filter reads'
+            raise self._breach(event, f"drops or renames {what}")
         for column in table.columns:
             if column.generated is not None and column.name not in masks:
-                read = _columns_in(column.generated) & masks.keys()
-                if read:
-                    what = f'column "{column.name}" of {name} from "{min(read)}", which is masked'
+                masked = _columns_in(column.generated) & masks.keys()
+                if masked:
+                    what = f'column "{column.name}" of {name} from "{min(masked)}", which is masked'
                     raise self._breach(event, f"generates {what}")
 
     def _check_renamed(self, event: CapturedEvent) -> None:
@@ -154,12 +151,12 @@ class RuleGuard:
                 continue
             for schema in [part.schemaname] if part.schemaname else event.path:
                 key = (schema, part.relname)
-                if self._masks(key) or key in closed:
+                if self._treatment(key).is_any or key in closed:
                     return shown_name(*key)
         return None
 
     def _closure(self) -> set[TableName]:
-        """Return the views that show columns of tables with masks."""
+        """Return the views that show columns of tables with rules."""
         views = self._read_views()
         found: set[TableName] = set()
         size = -1
@@ -168,17 +165,17 @@ class RuleGuard:
             found |= {
                 view
                 for view, read in views.items()
-                if any(self._masks(name) or name in found for name in read)
+                if any(self._treatment(name).is_any or name in found for name in read)
             }
         return found
 
-    def _masks(self, name: TableName) -> Mapping[str, Mask]:
-        return self._rules.masks_of(*name)
+    def _treatment(self, name: TableName) -> Treatment:
+        return self._rules.treatment(*name)
 
     def _breach(self, event: CapturedEvent, what: str) -> ConfigError:
         return ConfigError(
             f'source "{self._source.name}": {event.tag} {what}; receiving stops before it, so that'
-            " no value reaches the target unmasked",
+            " nothing reaches the target against the rules",
             hint="Give the new names rules, in pgrepl.toml, besides the old ones, or exclude the"
             " table; receiving then goes on. See docs/rules.md.",
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from pgrepl.config.model import SourceConfig
@@ -21,14 +21,16 @@ from pgrepl.receiver.postgres.catalog import (
     read_facts,
     read_views,
 )
+from pgrepl.receiver.postgres.ddl_watch import DdlWatch
 from pgrepl.receiver.postgres.loops.slot_reading import SlotReading
 from pgrepl.receiver.postgres.loss_watch import WatchedReading
+from pgrepl.receiver.postgres.row_filter import RowFilter
 from pgrepl.receiver.postgres.rule_guard import RuleGuard
 from pgrepl.receiver.postgres.slot.backlog import Backlog
 from pgrepl.receiver.postgres.slot.replication_stream import ReplicationStream, open_stream
 from pgrepl.receiver.postgres.slot.slot_access import SlotAccess
 from pgrepl.receiver.postgres.start_check import check_start
-from pgrepl.receiver.routing import Router
+from pgrepl.receiver.routing import Router, TableName
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool.spool_session import Progress, SpoolSession
 
@@ -64,8 +66,9 @@ class PostgresSource:
     ) -> Iterator[SlotReading | WatchedReading]:
         """Connect, check that nothing is missing, and let the server begin to send."""
         stop_lsn = None if stop is None else as_lsn(stop)
-        stream = open_stream(self._config)
-        try:
+        with ExitStack() as stack:
+            stream = open_stream(self._config)
+            stack.callback(stream.close, 0)
             facts = read_facts(self._config)
             progress = spool.read_progress()
             start = self._check(spool, progress, stream, facts)
@@ -97,6 +100,7 @@ class PostgresSource:
                     has_special_values=self._decoder.has_special_values(stream.options),
                     start=start,
                     stop=stop_lsn,
+                    row_filter=self._row_filter(codec, stack),
                 ),
                 self._surroundings,
                 timeout_s=float(facts.wal_sender_timeout_s),
@@ -107,8 +111,14 @@ class PostgresSource:
             else:
                 wakeup = self._surroundings.wakeup
                 yield WatchedReading(reading, self._config, spool, wakeup)
-        finally:
-            stream.close(0)
+
+    def _row_filter(self, codec: str, stack: ExitStack) -> RowFilter | None:
+        """Return what filters rows, for as long as the stream is open."""
+        if not self._config.rules.has_filters:
+            return None
+        row_filter = RowFilter(self._config, self._decoder, codec)
+        stack.callback(row_filter.close)
+        return row_filter
 
     def _check(
         self,
@@ -127,6 +137,7 @@ class PostgresSource:
             identity=identity,
             plugin=self._decoder.name,
         )
+        spool.record_version(stream.server_version)
         if identity.timeline != spool.source.timeline:
             spool.follow_timeline(identity.timeline, identity.ends[spool.source.timeline])
             logger.warning(
@@ -155,32 +166,45 @@ class PostgresSource:
         has_special_values: bool,
         start: Lsn,
         stop: Lsn | None,
+        row_filter: RowFilter | None,
     ) -> Assembler:
         config = self._config
+        oids = spool.read_source_oids()
+        router = Router(
+            decoder=self._decoder,
+            db=spool.source.dbname,
+            selection=config.selection,
+            rules=config.rules,
+            codec=codec,
+            assigned=spool.read_buckets(),
+            replicated=oids.keys(),
+            read_catalogue=partial(read_catalogue, config),
+            row_filter=row_filter,
+        )
         return Assembler(
             decoder=self._decoder,
-            router=Router(
-                decoder=self._decoder,
-                db=spool.source.dbname,
-                selection=config.selection,
-                rules=config.rules,
-                codec=codec,
-                assigned=spool.read_buckets(),
-                read_catalogue=partial(read_catalogue, config),
-            ),
+            router=router,
             start=start,
             last_seq=progress.last_seq if progress is not None else 0,
             limit_bytes=self._surroundings.settings.segment_bytes,
             codec=codec,
             has_special_values=has_special_values,
             stop_lsn=stop,
-            guard=self._guard(spool, encoding),
+            ddl_watch=self._ddl_watch(router, oids, encoding),
         )
 
-    def _guard(self, spool: SpoolSession, encoding: str) -> RuleGuard | None:
-        """Return what looks at captured DDL, where values are masked."""
+    def _ddl_watch(
+        self, router: Router, oids: Mapping[TableName, int], encoding: str
+    ) -> DdlWatch | None:
+        """Return what looks at captured DDL; where all is replicated, unmasked, nobody need."""
+        guard = self._guard(oids)
+        is_needed = guard is not None or not self._config.selection.takes_all
+        return DdlWatch(self._config, encoding, router, guard) if is_needed else None
+
+    def _guard(self, oids: Mapping[TableName, int]) -> RuleGuard | None:
+        """Return what looks at captured DDL, where rules do anything."""
         config = self._config
-        if not config.rules.has_masks:
+        if not config.rules.has_effects:
             return None
         check_maskable(config)
-        return RuleGuard(config, encoding, spool.read_source_oids(), partial(read_views, config))
+        return RuleGuard(config, oids, partial(read_views, config))

@@ -93,7 +93,8 @@ def _check_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> Non
             f'source "{row.name}" is another server than the one that was copied:'
             f" its system identifier is {identity.system_identifier},"
             f" not {row.system_identifier}",
-            hint=f"Check the DSN. If the server was replaced, {again[0].lower()}{again[1:]}",
+            hint=f"Check the DSN. If pg_upgrade made it: {command('adopt', row.name)}. If"
+            f" the server was replaced, {again[0].lower()}{again[1:]}",
         )
     if facts.is_standby:
         raise SourceError(

@@ -44,7 +44,6 @@ def encode_rows(
     source_id: int, parts: Sequence[SpoolPart], *, format_name: str, encoding: str
 ) -> Iterator[bytes]:
     """Return the rows of parts, in pieces."""
-    how_to_read = _text(format_name) + _text(encoding)
     yield _SIGNATURE
     for part in parts:
         size = sum(map(len, part.payload))
@@ -55,6 +54,7 @@ def encode_rows(
             *(4, part.change_count, 1, part.is_last),
             *(4, size, 4, checksum(part.payload), size),
         )
+        how_to_read = _text(part.format or format_name) + _text(encoding)
         yield b"".join((head, _text(part.kind), how_to_read, tail))
         for piece in part.payload:
             for start in range(0, len(piece), _PIECE_BYTES):

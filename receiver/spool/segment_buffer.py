@@ -257,7 +257,11 @@ class SegmentBuffer:
 
         ``is_end`` says that no others of the segment follow.
         """
-        found = [own for own in sorted_lines if own[1]]
+        found = [
+            (bucket, self._decoder.payload(lines), len(lines) - head_count)
+            for bucket, lines, head_count in sorted_lines
+            if lines
+        ]
         last_part = first_part + len(found) - 1
         return [
             SpoolPart(
@@ -269,11 +273,12 @@ class SegmentBuffer:
                 last_lsn=end_lsn,
                 first_commit_at=first.commit_at,
                 last_commit_at=last.commit_at,
-                change_count=len(lines) - head_count,
+                change_count=change_count,
                 is_last=is_end and number == last_part,
-                payload=self._decoder.payload(lines),
+                format=payload.format,
+                payload=payload.pieces,
             )
-            for number, (bucket, lines, head_count) in enumerate(found, start=first_part)
+            for number, (bucket, payload, change_count) in enumerate(found, start=first_part)
         ]
 
 

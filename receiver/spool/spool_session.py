@@ -11,27 +11,22 @@ import logging
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from psycopg import errors
 from psycopg.sql import SQL, Literal
 
 from pgrepl.config.dsn import Endpoint
-from pgrepl.config.model import SourceConfig
-from pgrepl.config.naming import TableSelection, shown_name
-from pgrepl.errors import AlreadyRunning, TargetError
+from pgrepl.config.naming import TableSelection
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.position import Position
-from pgrepl.postgres.advisory_locks import receive_lock, try_lock
-from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.receiver.predecessor import is_alive
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.spool.batch import Batch
 from pgrepl.receiver.spool.copy_rows import COLUMNS, encode_rows
-from pgrepl.store.migrations import migrate
 from pgrepl.store.progress.receive_progress import (
     Received,
     put_into_bucket,
@@ -39,14 +34,18 @@ from pgrepl.store.progress.receive_progress import (
     read_received,
     record_received,
 )
-from pgrepl.store.rules import RULES_CHANGED, take_rules
-from pgrepl.store.sources import SourceRow, find_source, follow_timeline, record_patterns
+from pgrepl.store.rules import mark_unfiltered
+from pgrepl.store.sources import (
+    SourceRow,
+    follow_timeline,
+    record_version,
+    take_on_server,
+)
 from pgrepl.store.spool.spool_format import CHANNEL, MORE, SpoolPart
 from pgrepl.store.spool.spool_rows import copy_into_spool, measure_spool, turn_serial
 from pgrepl.store.streams import (
     Partition,
     add_partition,
-    add_stream,
     list_parked_places,
     move_partitions,
     park_records,
@@ -57,20 +56,15 @@ from pgrepl.store.streams import (
 )
 from pgrepl.store.tables.source_tables import read_source_oids
 from pgrepl.store.tables.table_marks import add_lost_table, read_marked
-from pgrepl.store.tables.unselected import find_unselected, mark_unselected
-from pgrepl.terminal import command
+from pgrepl.store.tables.unselected import find_unselected
 
-__all__ = ["LiveReceiver", "Progress", "SpoolSession", "open_spool"]
+__all__ = ["Progress", "SpoolSession"]
 
 logger = logging.getLogger(__name__)
 
 _COPY = copy_into_spool(COLUMNS)
 #: For a transaction of which only a part is here: it ends after all that is known.
 _SOME_DAY = Lsn(2**64 - 1)
-
-
-class LiveReceiver(AlreadyRunning):
-    """Another receiver runs, and it is not just dying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +203,19 @@ class SpoolSession:
             self._written_bytes = 0
             reach("receiver.after_commit_before_feedback")
 
+    def take_on(self, batch: Batch, system_identifier: int, timeline: int) -> None:
+        """Go on at the position of a batch with another server, in one transaction."""
+        with translated(self._endpoint, "cannot record the server"):
+            self._connection.execute("begin")
+            self.is_in_transaction = True
+            take_on_server(self._connection, self.source.source_id, system_identifier, timeline)
+        self.write(batch, has_more=False)
+
+    def record_version(self, version: int) -> None:
+        """Record which version the server has."""
+        with translated(self._endpoint, "cannot record the version"):
+            record_version(self._connection, self.source.source_id, version)
+
     def abandon(self) -> None:
         """Break the connection, also from another thread while this one waits for the server."""
         with suppress(OSError, errors.Error):
@@ -236,6 +243,7 @@ class SpoolSession:
         source_id = self.source.source_id
         for name, reason in batch.losses.items():
             add_lost_table(self._connection, source_id, name, reason, batch.position or _SOME_DAY)
+            mark_unfiltered(self._connection, source_id, name, reason)
         for name, bucket in batch.buckets.items():
             put_into_bucket(self._connection, source_id, name, bucket)
         if batch.parked:
@@ -278,109 +286,3 @@ class SpoolSession:
             notify=notify if batch.parts else SQL(""),
         )
         self._connection.execute(statement)
-
-
-def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
-    """Open the target for receiving; only one session at a time can.
-
-    Raises
-    ------
-    AlreadyRunning
-        when another receiver, or one that is just dying, holds the origin.
-
-    """
-    connection = connect(target, "receive")
-    try:
-        migrate(connection, target)
-        with translated(target, "cannot prepare the session"):
-            connection.execute(
-                # Nothing is confirmed to the source before it is on disk here. A stricter setting
-                # than on is the owner's choice and stays. Newer servers may limit transactions.
-                "select set_config(name, case name when 'synchronous_commit' then 'on' else '0'"
-                " end, false) from pg_settings"
-                " where name = 'synchronous_commit' and setting = 'off'"
-                " or name in ('lock_timeout', 'transaction_timeout')"
-            )
-        if not config.is_database:
-            return _open_stream(connection, config, target)
-        source = _checked_source(find_source(connection, config.name), config)
-        _take_origin(connection, target, source)
-        # In another session: the one that holds the origin writes the spool only.
-        with closing(connect(target, "receive")) as other, translated(target, "cannot begin"):
-            selection = config.selection
-            record_patterns(
-                other,
-                source.source_id,
-                include=[pattern.text for pattern in selection.include],
-                exclude=[pattern.text for pattern in selection.exclude],
-            )
-            mark_unselected(other, source.source_id, selection)
-            for changed in take_rules(other, source.source_id, config.rules):
-                logger.warning("%s: %s", shown_name(*changed), RULES_CHANGED)
-    except BaseException:
-        connection.close()
-        raise
-    return SpoolSession(connection, target, source, selection=config.selection)
-
-
-def _open_stream(connection: Connection, config: SourceConfig, target: Endpoint) -> SpoolSession:
-    """Open the target for records: there is nothing to copy first, and no origin."""
-    with translated(target, "cannot prepare the session"):
-        lock = receive_lock(config.name)
-        if not try_lock(connection, lock):
-            raise (LiveReceiver if is_alive(connection, lock) else AlreadyRunning)(
-                f'another receiver of source "{config.name}" runs',
-                hint="Only one receiver per source can run; pg_stat_activity shows it as"
-                " pgrepl-receive.",
-            )
-        with connection.transaction():
-            source = add_stream(connection, config.name, config.slot)
-    if source.system_identifier:
-        raise TargetError(
-            f'source "{config.name}" was copied from a database,'
-            f' and is of kind "{config.kind}" now',
-            hint=f"Give it another name, or remove it first: {command('drop', config.name)}",
-        )
-    return SpoolSession(connection, target, source, holds_origin=False)
-
-
-def _checked_source(source: SourceRow | None, config: SourceConfig) -> SourceRow:
-    if source is None or source.state != "streaming":
-        state = "was never copied" if source is None else f'is in state "{source.state}"'
-        raise TargetError(
-            f'source "{config.name}" {state}, so there is nothing to stream onto',
-            hint=f"Run: {command('basebackup', config.name)}",
-        )
-    if source.slot != config.slot:
-        raise TargetError(
-            f'source "{config.name}" was copied with slot "{source.slot}",'
-            f' the configuration says "{config.slot}"',
-            hint=f'Set slot = "{source.slot}" in [sources.{config.name}].',
-        )
-    return source
-
-
-def _take_origin(connection: Connection, target: Endpoint, source: SourceRow) -> None:
-    """Take the origin: whoever has it is the only receiver."""
-    origin = source.slot
-    with translated(target, f'cannot use replication origin "{origin}"'):
-        # PostgreSQL does not tell who has an origin, but who has a lock.
-        lock = receive_lock(source.name)
-        is_first = try_lock(connection, lock)
-        try:
-            connection.execute("select pg_replication_origin_session_setup(%s)", (origin,))
-        except errors.ObjectInUse as exc:
-            is_certain = not is_first and is_alive(connection, lock)
-            raise (LiveReceiver if is_certain else AlreadyRunning)(
-                f'another receiver has replication origin "{origin}" on the target',
-                hint="Only one receiver per source can run; pg_stat_activity shows it as"
-                " pgrepl-receive.",
-            ) from exc
-        except errors.UndefinedObject as exc:
-            raise TargetError(
-                f'replication origin "{origin}" does not exist on the target',
-                hint="pg_upgrade and a dump leave it behind: then create it and advance it, with"
-                " pg_replication_origin_create and pg_replication_origin_advance, to what"
-                " replication.receive_progress says. Else copy the source again with"
-                " pgrepl basebackup SOURCE --restart.",
-            ) from exc

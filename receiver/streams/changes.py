@@ -75,7 +75,9 @@ class Gathered:
         if is_serial and not self.is_serial:
             self._turn_serial()
         number = SERIAL_BUCKET if self.is_serial else self._outlet.bucket_of(layout.name)
-        own = self._buckets.setdefault(number, _Bucket())
+        own = self._buckets.get(number)
+        if own is None:
+            own = self._buckets[number] = _Bucket()
         if own.relations.get(layout.oid) != layout.relation:
             own.relations[layout.oid] = layout.relation
             own.messages.append(layout.relation)

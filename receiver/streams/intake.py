@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pgrepl.config.model import OnError
 from pgrepl.decoding.records.serialized import Datum
-from pgrepl.decoding.records.values import BadValue, json_text
+from pgrepl.decoding.records.values import UNFORESEEN, json_text, why_unreadable
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
@@ -113,8 +113,8 @@ class Intake:
         if problem is None:
             try:
                 self._envelope.take(record, self._gathered)
-            except BadValue as exc:
-                problem = str(exc)
+            except UNFORESEEN as exc:
+                problem = why_unreadable(exc)
         if problem is not None:
             self.park(record, problem)
         self._read[record.place] = record.next_offset
@@ -170,7 +170,18 @@ class Intake:
         self._parked.append(ParkedRecord(topic, partition, record.offset, reason, *kept))
         self._parked_bytes += _RECORD_BYTES + len(reason) + (record.size if is_small else 0)
         if self._parked_bytes >= self._limit_bytes:
-            self.make_room()
+            self._let_parked_go()
+
+    def _let_parked_go(self) -> None:
+        """Let parked records leave alone: the last change of a segment stays to end it."""
+        if self._hand_over is None:
+            raise AssertionError("parts need somewhere to go")
+        parked, byte_count = self._parked, self._parked_bytes
+        self._parked, self._parked_bytes = [], 0
+        self._hand_over(
+            Batch(position=None, last_seq=self._last_seq, byte_count=byte_count, parked=parked)
+        )
+        self._is_open = True
 
     def bucket_of(self, name: TableName) -> int:
         """Return the bucket of a table."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,15 @@ from pgrepl.decoding.debezium.placeholders import Placeholder
 from pgrepl.decoding.pgoutput import writing
 from pgrepl.decoding.pgoutput.grammar import UNCHANGED
 from pgrepl.decoding.records.columns import HandlingModes, column_converter
+from pgrepl.decoding.records.losses import loss_of
 from pgrepl.decoding.records.schema import Field
-from pgrepl.decoding.records.values import BITS, BadValue, Converter, type_and_converter
+from pgrepl.decoding.records.values import (
+    BITS,
+    BadValue,
+    Converter,
+    plain_text,
+    type_and_converter,
+)
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.target_tables import ColumnSpec, TargetTables
 
@@ -21,6 +29,8 @@ __all__ = ["Layouts", "RowLayout", "TableMissingError"]
 
 #: The number of layouts that are kept; more than that are made again.
 _KEPT = 10_000
+#: How often tables are looked at for columns that records have and they have not.
+_LOOK_S = 1.0
 
 
 class TableMissingError(Exception):
@@ -40,7 +50,8 @@ class RowLayout:
     oid: int
     columns: tuple[str, ...]
     key: tuple[str, ...]
-    converters: Mapping[str, Converter]
+    #: Of each column: its name, what prints its values, whether it is of the key.
+    _printers: tuple[tuple[str, Converter, bool], ...]
     #: The description that stands before changes of this layout.
     relation: bytes
 
@@ -55,14 +66,37 @@ class RowLayout:
             when a value has none.
 
         """
-        return [self._text(name, values.get(name), placeholder) for name in self.columns]
+        found: list[bytes | None] = []
+        for name, convert, is_key in self._printers:
+            value = values.get(name)
+            if value is None:
+                found.append(None)
+            elif placeholder is not None and not is_key and placeholder.stands_for(value):
+                found.append(UNCHANGED)
+            else:
+                found.append(_text(name, convert, value))
+        return found
+
+    def new_row(self, values: Mapping[str, Any], placeholder: Placeholder) -> list[bytes | None]:
+        """Return a row that was not there before, so that no value of it can have stayed.
+
+        Raises
+        ------
+        BadValue
+            when one is left open, or has no text.
+
+        """
+        found = self.row(values, placeholder)
+        if any(value is UNCHANGED for value in found):
+            raise BadValue(_LEFT_OPEN)
+        return found
 
     def key_row(self, values: Mapping[str, Any]) -> list[bytes | None]:
         """Return a row in which only the key has values."""
         self.check_key(values)
         return [
-            self._text(name, values[name], None) if name in self.key else None
-            for name in self.columns
+            _text(name, convert, values[name]) if is_key else None
+            for name, convert, is_key in self._printers
         ]
 
     def check_key(self, values: Mapping[str, Any]) -> None:
@@ -71,17 +105,21 @@ class RowLayout:
             if values.get(name) is None:
                 raise BadValue(f'its key has no value of "{name}"')
 
-    def _text(self, name: str, value: object, placeholder: Placeholder | None) -> bytes | None:
-        if value is None:
-            return None
-        if placeholder is not None and name not in self.key and placeholder.stands_for(value):
-            return UNCHANGED
-        try:
-            return self.converters[name](value).encode()
-        except UnicodeEncodeError as exc:
-            raise BadValue(f'column "{name}": a text is not valid Unicode') from exc
-        except (ValueError, TypeError, KeyError) as exc:
-            raise BadValue(f'column "{name}": {exc}') from exc
+
+_LEFT_OPEN = (
+    "it leaves values open that did not change when its key did, and the delete of the row under"
+    " its old key does not stand before it: that is in another partition (use the transaction"
+    " topic, or one partition), is parked, or was removed by compaction"
+)
+
+
+def _text(name: str, convert: Converter, value: object) -> bytes:
+    try:
+        return convert(value).encode()
+    except UnicodeEncodeError as exc:
+        raise BadValue(f'column "{name}": a text is not valid Unicode') from exc
+    except (ValueError, TypeError, KeyError) as exc:
+        raise BadValue(f'column "{name}": {exc}') from exc
 
 
 class Layouts:
@@ -96,6 +134,7 @@ class Layouts:
         self._described: dict[tuple[TableName, int, int], tuple[object, object, RowLayout]] = {}
         self._oids: dict[TableName, int] = {}
         self._numbers = itertools.count(1)
+        self._looked_at = 0.0
 
     def described(self, name: TableName, row: Field, key: Field | None) -> RowLayout:
         """Return the layout of rows with a schema; of the key, what is not in the row too."""
@@ -107,7 +146,13 @@ class Layouts:
         names = tuple(field.name for field in own_key)
         pairs = {field.name: _column(field) for field in fields}
         wanted = [
-            ColumnSpec(field.name, pairs[field.name][0], not field.is_optional) for field in fields
+            ColumnSpec(
+                field.name,
+                pairs[field.name][0],
+                not field.is_optional,
+                None if self._modes.is_plain else loss_of(field),
+            )
+            for field in fields
         ]
         types = self._tables.ensure(name, wanted, names)
         converters = {own: converter for own, (_, converter) in pairs.items()}
@@ -136,8 +181,7 @@ class Layouts:
                 raise TableMissingError(name)
             unknown = [own for own in (*columns, *key) if own not in types]
             if unknown:
-                # It may have been added since.
-                self._tables.forget()
+                self._look_again()
                 raise BadValue(f'the target\'s table has no column "{unknown[0]}"')
             names = tuple(types) if is_whole else tuple(columns)
             converters = {own: column_converter(types[own], self._modes) for own in names}
@@ -162,13 +206,22 @@ class Layouts:
     def whole(self, name: TableName) -> RowLayout | None:
         """Return a layout of all columns of a table; None: there is no table."""
         types = self._tables.columns(name)
-        return None if types is None else self._make(name, tuple(types), (), {})
+        if types is None:
+            return None
+        return self._make(name, tuple(types), (), dict.fromkeys(types, plain_text))
 
     def forget(self) -> None:
         """Look at the tables again."""
         self._made.clear()
         self._described.clear()
         self._tables.forget()
+
+    def _look_again(self) -> None:
+        """Look at the tables again, which may have other columns since: not for each record."""
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOK_S:
+            self._looked_at = now
+            self._tables.forget()
 
     def _converter(self, name: str, kind: str, schema: Field | None) -> Converter:
         part = None if schema is None else schema.part(name)
@@ -186,7 +239,8 @@ class Layouts:
             oid = self._oids[name] = next(self._numbers)
         # Without a key the whole row tells rows apart.
         relation = writing.relation(oid, name, columns, key or columns)
-        return RowLayout(name, oid, columns, key, converters, relation)
+        printers = tuple((own, converters[own], own in key) for own in columns)
+        return RowLayout(name, oid, columns, key, printers, relation)
 
 
 def _column(field: Field) -> tuple[str, Converter]:

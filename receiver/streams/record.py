@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from pgrepl.decoding.records.serialized import Datum
 
@@ -16,8 +17,10 @@ Place = tuple[str, int]
 Part = bytes | Datum | None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+_NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
+
+
+class Record(NamedTuple):
     """What was read at one offset."""
 
     place: Place
@@ -28,7 +31,7 @@ class Record:
     value: Part
     #: Microseconds since 1970.
     at_us: int
-    headers: Mapping[str, bytes] = field(default_factory=dict)
+    headers: Mapping[str, bytes] = _NO_HEADERS
     #: Why nothing can be read of it, if that is known already.
     problem: str | None = None
     #: The size of what was read already.

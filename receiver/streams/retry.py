@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
-from pgrepl.decoding.records.values import BadValue, json_text
+from pgrepl.decoding.records.values import UNFORESEEN, json_text, why_unreadable
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.envelopes.envelope import EnvelopeReader, RowId
 from pgrepl.receiver.streams.intake import Intake
@@ -99,8 +99,8 @@ class Candidates:
             try:
                 self.envelope.take_again(own.record, gathered)
                 self._settle(offset, "received", "")
-            except BadValue as exc:
-                self._settle(offset, "parked", str(exc))
+            except UNFORESEEN as exc:
+                self._settle(offset, "parked", why_unreadable(exc))
             except TableMissingError as exc:
                 reason = f"the target has no table {'.'.join(exc.name)}"
                 self._settle(offset, "parked", reason)
@@ -116,8 +116,8 @@ class Candidates:
             return
         try:
             own.row = self.envelope.row_of(record)
-        except BadValue as exc:
-            self._settle(record.offset, "parked", str(exc))
+        except UNFORESEEN as exc:
+            self._settle(record.offset, "parked", why_unreadable(exc))
             return
         if own.row.key is None:
             reason = "it has no key, so that nothing tells whether a later record is of its row"
@@ -127,7 +127,7 @@ class Candidates:
 
     def _take_other(self, record: Record) -> None:
         """Find what a record supersedes that was received."""
-        with suppress(BadValue):
+        with suppress(*UNFORESEEN):
             row = self.envelope.row_of(record)
             where = f"partition {record.place[1]}, offset {record.offset}"
             if record.place[0] != self.place[0]:

@@ -47,6 +47,8 @@ class ColumnSpec:
     #: PostgreSQL's type; made by us, never by the source.
     type: str
     is_not_null: bool
+    #: What is lost of its values before they come; None: nothing that is known.
+    loss: str | None = None
 
 
 class TargetTables:
@@ -139,6 +141,7 @@ class TargetTables:
                             identifier, Identifier(column.name), _type(column)
                         )
                     )
+                    _tell_loss(name, column)
             return
         parts = [
             SQL("{} {}{}").format(
@@ -157,6 +160,8 @@ class TargetTables:
         if owner is not None:
             hand_over(connection, [target], owner)
         logger.info("made a table", extra={"table": shown_name(target, table)})
+        for column in wanted:
+            _tell_loss(name, column)
 
     def _ensure_schema(self, connection: Connection, schema: str) -> str:
         """Make the target's schema for one of the source's, unless it is there already."""
@@ -182,6 +187,18 @@ class TargetTables:
         connection.execute(SQL("create schema {}").format(Identifier(target)))
         add_target_schema(connection, self._source.source_id, schema, target)
         return target
+
+
+def _tell_loss(table: TableName, column: ColumnSpec) -> None:
+    """Say once, when a column is made, what it will never have."""
+    if column.loss is not None:
+        logger.warning(
+            "column %s of table %s: %s",
+            column.name,
+            shown_name(*table),
+            column.loss,
+            extra={"hint": "See docs/kafka.md: Values."},
+        )
 
 
 def _type(column: ColumnSpec) -> SQL:

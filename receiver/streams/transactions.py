@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from pgrepl.config.naming import shown_name
 from pgrepl.decoding.debezium.duplicates import Newest
 from pgrepl.decoding.debezium.event import TransactionEnd, read_end
 from pgrepl.decoding.debezium.placeholders import Placeholder
 from pgrepl.decoding.records.serialized import Reader
-from pgrepl.decoding.records.values import BadValue
+from pgrepl.decoding.records.values import UNFORESEEN, why_unreadable
 from pgrepl.errors import SourceError, TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
@@ -78,6 +79,8 @@ class DebeziumTransactions(DebeziumExact):
         self._recent: OrderedDict[int, None] = OrderedDict()
         #: The last transaction without an end.
         self._endless: int | None = None
+        #: The end of the last transaction of which it was said what it waits for.
+        self._told_end = 0
 
     def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
         """Go on from what was kept."""
@@ -153,8 +156,25 @@ class DebeziumTransactions(DebeziumExact):
                 )
             self._enqueue(Item(change.record, change), before)
 
-    def settle(self, gathered: Gathered) -> None:
-        """Nothing is let go before its transaction is whole."""
+    def settle(self, gathered: Gathered) -> None:  # noqa: ARG002  nothing is let go
+        """Say what a transaction waits for: nothing is let go before it is whole."""
+        if not self._ends or self._ends[0][1].lsn == self._told_end:
+            return
+        end = self._ends[0][1]
+        self._told_end = end.lsn
+        missing = ", ".join(
+            f"{shown_name(*name)}: {count - self._found[name]}"
+            for name, count in self._expected.items()
+            if count > self._found[name]
+        )
+        logger.warning(
+            "a transaction waits for events that its end counts, and what follows waits for it",
+            extra={
+                "xid": end.xid,
+                "missing": missing,
+                "hint": "Does something between Debezium and Kafka drop events? See docs/kafka.md.",
+            },
+        )
 
     def place_of(self, change: Change) -> Place:  # noqa: ARG002  wherever it came from
         """Fold the events of a transaction together."""
@@ -172,11 +192,11 @@ class DebeziumTransactions(DebeziumExact):
                 self._names[place[0]] = change.name
                 self._expect()
             self.take_change(change, gathered)
-        except BadValue as exc:
+        except UNFORESEEN as exc:
             # Its transaction counts it, whichever it is; an event outside of all is in no count.
             if change is None or change.event.order is not None:
                 self._enqueue(Item(record, None), before)
-            gathered.park(record, str(exc))
+            gathered.park(record, why_unreadable(exc))
 
     def _enqueue(self, item: Item, before: Newest) -> None:
         place = item.record.place
@@ -298,8 +318,8 @@ class DebeziumTransactions(DebeziumExact):
                 continue
             try:
                 self.fold(item.change, gathered)
-            except BadValue as exc:
-                gathered.park(item.record, str(exc))
+            except UNFORESEEN as exc:
+                gathered.park(item.record, why_unreadable(exc))
             except TableMissingError as exc:
                 schema, table = exc.name
                 raise TargetError(

@@ -21,7 +21,7 @@ from psycopg.sql import SQL, Composable, Identifier, Literal
 from pgrepl.catalog.slots import FAILOVER_VERSION
 from pgrepl.config.model import SourceConfig
 from pgrepl.decoding.stream import StreamDecoder
-from pgrepl.errors import PgreplError, SourceUnavailable
+from pgrepl.errors import PgreplError, SourceShutDown, SourceUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import reason, translate, translated
@@ -62,6 +62,11 @@ class ReplicationStream:
         #: The options that the server accepted.
         self.options: Mapping[str, str] = {}
         connection.add_notice_handler(self._take_notice)
+
+    @property
+    def server_version(self) -> int:
+        """The server's version, as ``server_version_num`` has it."""
+        return self._connection.info.server_version
 
     def identify(self) -> Identity:
         """Ask the server who it is."""
@@ -242,6 +247,12 @@ class ReplicationStream:
         if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
             exc = errors.error_from_result(result)
             return translate(exc, self._config.endpoint, "the stream broke")
+        if result is not None and result.status == pq.ExecStatus.COMMAND_OK:
+            # A server says so by itself only when it shuts down, after all that it sent was
+            # confirmed: nobody else can write any more then.
+            return SourceShutDown(
+                f"{self._config.endpoint}: the server shuts down; all that it has is received"
+            )
         return SourceUnavailable(f"{self._config.endpoint}: the server ended the stream")
 
     def end(self, patience_s: float) -> None:

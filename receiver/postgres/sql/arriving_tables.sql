@@ -7,9 +7,12 @@ select n.nspname                       as schema,
        c.relkind = 'm'                 as is_materialized_view,
        coalesce(f.names, '{}')         as float_names,
        coalesce(f.not_null_names, '{}') as not_null_float_names,
-       coalesce(f.all_names, '{}')     as column_names
+       coalesce(f.all_names, '{}')     as column_names,
+       -- of its row type, which a REFRESH leaves as it is, or of its schema
+       (case when age(y.xmin) < age(n.xmin) then y.xmin else n.xmin end)::text::bigint as named_xid
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
+  join pg_type y on y.oid = c.reltype
   left join pg_class rc on rc.oid = pg_partition_root(c.oid)
   left join pg_namespace rn on rn.oid = rc.relnamespace
   left join lateral (

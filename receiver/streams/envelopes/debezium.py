@@ -9,15 +9,14 @@ most; the delete waits for what follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pgrepl.decoding.debezium.event import Event, read_event
 from pgrepl.decoding.debezium.placeholders import Placeholder
 from pgrepl.decoding.pgoutput import writing
 from pgrepl.decoding.records.schema import Field
-from pgrepl.decoding.records.serialized import Reader
-from pgrepl.decoding.records.values import BadValue
+from pgrepl.decoding.records.serialized import KEPT, Reader
+from pgrepl.decoding.records.values import UNFORESEEN, BadValue
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.envelopes.envelope import Key, RowId, read_key, read_value, table_of
@@ -32,8 +31,7 @@ __all__ = ["Change", "DebeziumEnvelope", "DebeziumUpsert", "Prepared", "row_of"]
 _NEW_KEY = "__debezium.newkey"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """An event with the record that it came in."""
 
     record: Record
@@ -58,8 +56,7 @@ class Change:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """What an event becomes."""
 
     layout: RowLayout
@@ -72,8 +69,7 @@ class Prepared:
         gathered.add(self.layout, self.message, self.at_us, is_serial=self.is_serial)
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     """A delete that may be half of a move."""
 
     change: Change
@@ -103,6 +99,7 @@ class DebeziumEnvelope(Stateless):
         self._waiting: dict[Place, _Waiting] = {}
         self._counts: dict[Place, int] = {}
         self._names: dict[str, TableName] = {}
+        self._row_schemas: dict[int, tuple[Field, Field | None]] = {}
 
     def take(self, record: Record, gathered: Gathered) -> None:
         """Take a record."""
@@ -128,10 +125,19 @@ class DebeziumEnvelope(Stateless):
         datum = read_value(self._reader, record.value)
         if datum.value is None:
             return None
-        row = None
-        if datum.schema is not None:
-            row = datum.schema.part("after") or datum.schema.part("before")
+        row = None if datum.schema is None else self._row_schema(datum.schema)
         return Change(record, read_event(datum.value), key, row)
+
+    def _row_schema(self, schema: Field) -> Field | None:
+        """Return the schema of an event's rows."""
+        known = self._row_schemas.get(id(schema))
+        if known is None:
+            if len(self._row_schemas) >= KEPT:
+                self._row_schemas.clear()
+            # The schema is kept too, so that its identity stays its own.
+            known = schema, schema.part("after") or schema.part("before")
+            self._row_schemas[id(schema)] = known
+        return known[1]
 
     def take_change(self, change: Change, gathered: Gathered) -> None:
         """Take an event."""
@@ -168,7 +174,7 @@ class DebeziumEnvelope(Stateless):
         if waiting is not None and change.continues(waiting.change):
             try:
                 prepared = self._move(waiting.change, change)
-            except BadValue:
+            except UNFORESEEN:
                 self._release(place, gathered)
                 raise
             del self._waiting[place]
@@ -256,12 +262,6 @@ class DebeziumEnvelope(Stateless):
                 "events of a table without a key are in several partitions, so that their order is"
                 " unknown: use the transaction topic, or one partition"
             )
-        values = (event.after or {}).values()
-        if event.op == "c" and any(map(self._placeholder.stands_for, values)):
-            raise BadValue(
-                "a key changed, and values that did not are in another partition: use the"
-                " transaction topic, or one partition"
-            )
 
 
 class DebeziumUpsert(DebeziumEnvelope):
@@ -284,7 +284,10 @@ class DebeziumUpsert(DebeziumEnvelope):
         layout = self.layout(change)
         after = row_of(event.after)
         layout.check_key(after)
-        row = layout.row(after, self._placeholder if event.op == "u" else None)
+        if event.op == "c":
+            row = layout.new_row(after, self._placeholder)
+        else:
+            row = layout.row(after, self._placeholder if event.op == "u" else None)
         return Prepared(layout, writing.update(layout.oid, row), event.commit_us)
 
     def _take_tombstone(self, record: Record, gathered: Gathered) -> None:

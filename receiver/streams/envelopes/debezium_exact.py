@@ -7,7 +7,6 @@ is still to come of the one before, or of events that it contains, is passed ove
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from pgrepl.decoding.debezium.duplicates import Newest
@@ -45,6 +44,8 @@ class DebeziumExact(DebeziumEnvelope):
         """Know no event yet."""
         super().__init__(reader, layouts, placeholder, lane_of)
         self._newest: dict[Place, Newest] = {}
+        #: The newest snapshot of each topic.
+        self._snapshots: dict[str, int] = {}
         #: While a delete waits: what was known before it.
         self._before_waiting: dict[Place, Newest] = {}
 
@@ -53,7 +54,8 @@ class DebeziumExact(DebeziumEnvelope):
         super().restore(place, state, partition_count)
         found = Newest.load(state) if state else Newest()
         lane = self._lane_of(place)
-        self._newest[lane] = max(self._newest.get(lane, found), found)
+        known = self._newest.get(lane, found)
+        self._set_newest(lane, max(known, found, key=lambda newest: newest.rank))
 
     def state_of(self, place: Place) -> Mapping[str, Any]:
         """Return the newest event that is not just waiting."""
@@ -71,6 +73,9 @@ class DebeziumExact(DebeziumEnvelope):
         except TableMissingError:
             # It comes again when the table is there.
             self._newest[place] = known
+            self._snapshots[place[0]] = max(
+                newest.snapshot_lsn for own, newest in self._newest.items() if own[0] == place[0]
+            )
             raise
         finally:
             # Also where it could not be read: the delete that waited before it does not any more.
@@ -89,16 +94,21 @@ class DebeziumExact(DebeziumEnvelope):
             self._accept_row(change, gathered) if event.op == "r" else self._accept_event(change)
         )
         if newest is not None:
-            self._newest[place] = newest
+            self._set_newest(place, newest)
         return newest is not None
+
+    def _set_newest(self, place: Place, newest: Newest) -> None:
+        self._newest[place] = newest
+        if newest.snapshot_lsn > self._snapshots.get(place[0], 0):
+            self._snapshots[place[0]] = newest.snapshot_lsn
 
     def _accept_row(self, change: Change, gathered: Gathered) -> Newest | None:
         """Return what is known after a row of a snapshot; None: it came before."""
         place, lsn = self._lane_of(change.record.place), change.event.lsn
-        fresh = replace(Newest(), snapshot_lsn=lsn)
+        fresh = Newest(snapshot_lsn=lsn)
         if self._is_new_snapshot(change, gathered):
             return fresh
-        if lsn != self._snapshot_of(place[0]):
+        if lsn != self._snapshots.get(place[0], 0):
             return None
         known = self._newest[place]
         if known.snapshot_lsn != lsn:
@@ -132,7 +142,10 @@ class DebeziumExact(DebeziumEnvelope):
         if event.op == "t":
             return self.truncation(change)
         layout = self.layout(change)
-        if event.op in ("c", "r"):
+        if event.op == "c":
+            row = layout.new_row(row_of(event.after), self._placeholder)
+            message = writing.insert(layout.oid, row)
+        elif event.op == "r":
             message = writing.insert(layout.oid, layout.row(row_of(event.after)))
         elif event.op == "d" and change.key is not None:
             message = writing.delete(layout.oid, key=layout.key_row(change.key.values))
@@ -144,14 +157,10 @@ class DebeziumExact(DebeziumEnvelope):
             message = writing.update(layout.oid, row, old=old)
         return Prepared(layout, message, event.commit_us)
 
-    def _snapshot_of(self, topic: str) -> int:
-        own = [known.snapshot_lsn for place, known in self._newest.items() if place[0] == topic]
-        return max(own, default=0)
-
     def _is_new_snapshot(self, change: Change, gathered: Gathered) -> bool:
         """Whether this is the first row of a snapshot; the table is then emptied of others."""
         topic = self._lane_of(change.record.place)[0]
-        if change.event.lsn <= self._snapshot_of(topic):
+        if change.event.lsn <= self._snapshots.get(topic, 0):
             return False
         if any(place[0] == topic and known != Newest() for place, known in self._newest.items()):
             truncation = self.truncation(change)
@@ -164,7 +173,7 @@ class DebeziumExact(DebeziumEnvelope):
 
         None: the snapshot contains the event.
         """
-        snapshot = self._snapshot_of(place[0])
+        snapshot = self._snapshots.get(place[0], 0)
         if known.snapshot_lsn == snapshot:
             return known
         # No row of the snapshot was in this partition, or what was there before is still to come.
@@ -172,4 +181,4 @@ class DebeziumExact(DebeziumEnvelope):
             raise BadValue("nothing tells whether it was before the newest snapshot or after it")
         if max(event.last_commit, event.lsn) < snapshot or 0 < event.last_commit < snapshot:
             return None
-        return replace(Newest(), snapshot_lsn=snapshot)
+        return Newest(snapshot_lsn=snapshot)

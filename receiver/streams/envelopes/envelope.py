@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
 from pgrepl.decoding.records.schema import Field
-from pgrepl.decoding.records.serialized import Datum, Reader
+from pgrepl.decoding.records.serialized import KEPT, Datum, Reader
 from pgrepl.decoding.records.values import BadValue
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
@@ -96,8 +97,7 @@ class RowId:
     lsn: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """The key of a record."""
 
     values: Mapping[str, Any]
@@ -111,13 +111,17 @@ def read_key(reader: Reader, data: Part) -> Key | None:
     datum = _read(reader, data, "key")
     if datum.value is None:
         return None
-    if isinstance(datum.value, Mapping):
+    if isinstance(datum.value, dict):
         return Key(datum.value, datum.schema)
-    schema = datum.schema
-    if schema is not None:
-        own = replace(schema, name=_KEY_COLUMN, is_optional=False)
-        schema = Field("", "struct", parts=(own,))
+    schema = None if datum.schema is None else _plain_key(datum.schema)
     return Key({_KEY_COLUMN: datum.value}, schema)
+
+
+@lru_cache(maxsize=KEPT)
+def _plain_key(schema: Field) -> Field:
+    """Return the schema of a key that is a plain value: the same one for the same schema."""
+    own = replace(schema, name=_KEY_COLUMN, is_optional=False)
+    return Field("", "struct", parts=(own,))
 
 
 def read_value(reader: Reader, data: bytes | Datum) -> Datum:
@@ -134,6 +138,7 @@ def _read(reader: Reader, data: bytes | Datum, what: str) -> Datum:
         raise BadValue(f"its {what} cannot be read: {exc}") from exc
 
 
+@lru_cache(maxsize=KEPT)
 def table_of(topic: str) -> TableName:
     """Return the table that a topic is about, by its name.
 

@@ -42,7 +42,7 @@ class UpsertEnvelope(Stateless):
         if datum.value is None:
             delete_by_key(self._layouts, name, key, record, gathered)
             return
-        if not isinstance(datum.value, Mapping):
+        if not isinstance(datum.value, dict):
             raise BadValue("its value is no row: not an object of named fields")
         values = {**key.values, **datum.value}
         for own, value in key.values.items():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl.decoding.wal2json.short import FORMAT, lines_of
+from pgrepl.native import native
+
 
 @pytest.fixture
 def untold(source_cluster, make_database, stream_from):
@@ -57,3 +60,30 @@ def test_text_in_another_encoding_is_spooled_as_it_came_and_shown_in_the_targets
     assert streaming.target.rows(
         "select table_name, columns -> 1 ->> 'value' from replication.messages"
     ) == [("tête", "élan")]
+
+
+def test_lines_without_what_they_have_in_common_are_shown_as_they_came(untold):
+    """Foreign bytes, nulls, quotes and what stands between values in the spool among them."""
+    untold.source.execute(
+        "insert into t select g, 'note ' || g from generate_series(1, 20) g",
+        r"insert into t values (21, E'\xe9 \"\\ \n\t \x01 {=#'), (22, null), (23, '')",
+        "delete from t where id < 3",
+    )
+    untold.receive_once()
+    (row,) = untold.target.rows("select format, payload from replication.raw_messages")
+    assert row[0] == ("wal2json" if native is None else FORMAT)
+    assert untold.target.rows(
+        "select xid is not null, commit_lsn < end_lsn, action, columns -> 0 ->> 'value',"
+        " columns -> 1 ->> 'value', identity -> 0 ->> 'value'"
+        " from replication.messages order by seq, part, number"
+    ) == [
+        *((True, True, "I", str(number), f"note {number}", None) for number in range(1, 21)),
+        (True, True, "I", "21", '\\351 "\\ \n\t \x01 {=#', None),
+        (True, True, "I", "22", None, None),
+        (True, True, "I", "23", "", None),
+        (True, True, "D", None, None, "1"),
+        (True, True, "D", None, None, "2"),
+    ]
+    assert untold.target.value(
+        "select replication.expand_lines(payload) from replication.raw_messages"
+    ) == lines_of(row[1])

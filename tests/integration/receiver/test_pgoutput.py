@@ -77,15 +77,58 @@ def test_change_of_a_table_without_identity_works_and_marks_the_table(pgoutput, 
     assert resyncs(pgoutput) == [("keyless",)]
 
 
-def test_statistics_that_were_reset_are_taken_for_a_loss(pgoutput):
+def test_tables_are_copied_again_when_the_statistics_were_reset(pgoutput):
+    """What was updated before the reset is not counted, nor is what replay made since."""
     pgoutput.receive_once()
-    assert resyncs(pgoutput) == []
+    assert (resyncs(pgoutput), dues(pgoutput)) == ([], [])
     # A session tells what it counted at its end.
     pgoutput.source.execute("insert into keyless values (1)", "update keyless set id = 2")
     counted = "select pg_stat_get_tuples_updated('keyless'::regclass)"
     wait_until(lambda: pgoutput.source.value(counted) == 1)
-    pgoutput.source.execute("select pg_stat_reset()")
+    pgoutput.source.execute("select pg_stat_reset()", "create table made (id int)")
     assert pgoutput.source.value(counted) == 0
+    pgoutput.target.execute(
+        "insert into replication.source_table (source_id, schema_name, table_name, state,"
+        " start_lsn) select source_id, 'public', 'made', 'ready', '0/1' from replication.source"
+    )
+    pgoutput.receive_once()
+    assert (resyncs(pgoutput), dues(pgoutput)) == ([], [("keyless",), ("made",)])
+    # The copy begins with what is counted then, and nothing is due any more.
+    pgoutput.target.execute(
+        "update replication.source_table set unsent_changes = 0, unsent_since ="
+        " (select counted_since from replication.source)",
+        "delete from replication.resync_due",
+    )
+    pgoutput.receive_once()
+    assert (resyncs(pgoutput), dues(pgoutput)) == ([], [])
+
+
+def test_statistics_of_the_server_may_be_reset(pgoutput):
+    pgoutput.receive_once()
+    pgoutput.source.execute("select pg_stat_reset_shared('bgwriter')")
+    pgoutput.receive_once()
+    assert (resyncs(pgoutput), dues(pgoutput)) == ([], [])
+
+
+def test_what_is_counted_of_another_table_of_the_name_is_no_loss(pgoutput):
+    """Replay has not come to the rename yet."""
+    oid = pgoutput.source.value("select 'keyless'::regclass::oid::bigint")
+    pgoutput.target.execute(
+        f"update replication.source_table set source_oid = {oid} where table_name = 'keyless'"
+    )
+    pgoutput.source.execute(
+        "alter table keyless rename to older",
+        "create table keyless (id int)",
+        "insert into keyless values (1)",
+        "update keyless set id = 2",
+    )
+    counted = "select pg_stat_get_tuples_updated('keyless'::regclass)"
+    wait_until(lambda: pgoutput.source.value(counted) == 1)
+    pgoutput.receive_once()
+    assert resyncs(pgoutput) == []
+    pgoutput.source.execute(
+        "delete from older", "insert into older values (1)", "delete from older"
+    )
     pgoutput.receive_once(code=50)
     assert resyncs(pgoutput) == [("keyless",)]
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pgrepl.decoding.pgoutput.framing import unpack
+from pgrepl.decoding.formats import payload_decoder
 from pgrepl.decoding.pgoutput.grammar import TUPLE_AT, read_tuple
 from pgrepl.errors import SourceError
 from pgrepl.lsn import Lsn
@@ -43,7 +43,7 @@ def changes(streaming):
     found = [
         message
         for format_name, payload in rows
-        for message in (unpack(payload) if format_name == "pgoutput" else payload.split(b"\n"))
+        for message in payload_decoder(format_name, "UTF8").split(payload)
     ]
     return [message for message in found if not message.startswith((b"B", b"R", b'{"action":"B"'))]
 
@@ -283,7 +283,7 @@ def test_stop_ends_a_call_that_decodes(streaming):
         )
         receiver.stop()
         # The call may last for a minute.
-        running.result(timeout=30)
+        running.result(timeout=120)
     # The source does not go on with it, and keeps no copy of the slot.
     wait_until(lambda: streaming.source.value(COPIES) == 0)
     assert streaming.lines() == []

@@ -92,5 +92,5 @@ def test_source_that_does_not_answer_start_keeps_nobody_from_stopping(stream_alo
         proxy.swallow(b"START_REPLICATION")
         streaming.write_config(dsn=proxy.dsn)
         with streaming.start() as receiver:
-            assert proxy.has_swallowed.wait(30)
+            assert proxy.has_swallowed.wait(120)
             assert receiver.terminate() == 0

@@ -165,7 +165,7 @@ def test_slot_that_is_dropped_under_the_receiver_ends_it(streaming):
             f" where slot_name = '{streaming.slot}'",
             f"select pg_drop_replication_slot('{streaming.slot}')",
         )
-        assert receiver.process.wait(20) == 20
+        assert receiver.process.wait(120) == 20
         assert "does not exist any more" in receiver.text
 
 

@@ -20,10 +20,10 @@ TABLES = {"orders": {"id": "integer", "n": "integer"}, "lines": {"id": "integer"
 
 
 class Rig:
-    def __init__(self, memory=None, limit_bytes=1 << 30, partitions=2):
+    def __init__(self, memory=None, limit_bytes=1 << 30, partitions=2, reader=None):
         self.outlet = Outlet(limit_bytes)
         self.envelope = DebeziumTransactions(
-            JsonReader(), layouts_of(TABLES), Placeholder(), ENDS[0], memory
+            reader or JsonReader(), layouts_of(TABLES), Placeholder(), ENDS[0], memory
         )
         self.places = [(f"srv.public.{t}", p) for t in TABLES for p in range(partitions)]
         for place in (*self.places, ENDS):
@@ -161,3 +161,39 @@ def changes_by_bucket(parts):
         assert len(messages) == part.change_count
         found.setdefault(part.bucket, []).extend(messages)
     return found
+
+
+def test_transaction_that_lacks_events_is_told_once_while_nothing_comes(caplog):
+    rig = Rig()
+    rig.insert(0, 1, last_commit=10, lsn=20, order=1)
+    rig.end(1, 30, orders=3)
+    for _ in range(2):
+        rig.envelope.settle(rig.outlet.gathered)
+    (told,) = caplog.records
+    assert (told.xid, told.missing) == (1, "public.orders: 2")
+    assert rig.numbers() == []
+    # They come after all.
+    rig.insert(0, 2, last_commit=10, lsn=21, order=2)
+    rig.insert(1, 3, last_commit=10, lsn=22, order=3)
+    rig.envelope.settle(rig.outlet.gathered)
+    assert rig.numbers() == [1, 2, 3]
+    assert len(caplog.records) == 1
+
+
+class Surprised(JsonReader):
+    """Meets a value that its author did not think of."""
+
+    def read(self, data):
+        if b"surprise" in data:
+            raise OverflowError("a surprise of 42")
+        return super().read(data)
+
+
+def test_record_of_a_shape_that_nobody_foresaw_counts_and_is_parked_alone():
+    rig = Rig(reader=Surprised())
+    rig.take(rig.places[0], {"id": 1}, {"payload": "surprise"})
+    rig.insert(1, 2, last_commit=10, lsn=21, order=2)
+    rig.end(1, 30, orders=2)
+    assert rig.numbers() == [2]
+    reason = "this version of pgrepl does not know its shape (OverflowError)"
+    assert rig.outlet.parked == [(rig.places[0], 0, reason)]

@@ -1,0 +1,179 @@
+"""pg_upgrade of sources and of the target: receiving goes on without a new copy.
+
+Both servers are upgraded once, to the version that they have: pg_upgrade makes a server of its own
+all the same, without slots and origins.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+import pytest
+
+from pgrepl.errors import SourceError, TargetError
+from pgrepl.lsn import Lsn
+from pgrepl.receiver import Adoption, Receiver, ReceiverSettings, adopt
+from pgrepl.throwaway.cluster import LOGICAL_DECODING, Cluster
+from tests.support.database import Database
+from tests.support.machine.kept_sessions import hang_up
+from tests.support.program import run_pgrepl, write_config
+from tests.support.running.pipeline import QUICK, Pipeline
+from tests.support.upgrading import upgrade
+from tests.support.waiting import wait_until
+
+#: Without Spark: the driver applies all.
+ALONE = replace(QUICK, driver_changes=10**9)
+
+#: It does not try again for so long that the test is over.
+PATIENT = ReceiverSettings(backoff_s=3600, backoff_limit_s=3600)
+
+#: What a source is like after pg_upgrade.
+NAMES = ("quiet", "written", "doubtful")
+
+
+@dataclass
+class Upgraded(Pipeline):
+    """A source whose server was upgraded, with that of its target."""
+
+    def adopt(self, **options: bool) -> Adoption:
+        hang_up(self.source.cluster)
+        config = self.config
+        return adopt(config, config.sources[self.source.name], **options)
+
+    def ask(self, query: str) -> object:
+        """Return a value of the source's row on the target."""
+        return self.target.value(
+            f"select {query} from replication.source s join replication.receive_progress p"
+            f" using (source_id) where s.name = '{self.source.name}'"
+        )
+
+    def marked(self) -> Sequence[str]:
+        rows = self.target.rows(
+            "select table_name::text from replication.source_table join replication.source s"
+            f" using (source_id) where s.name = '{self.source.name}'"
+            " and resync_reason is not null order by 1"
+        )
+        return [table for (table,) in rows]
+
+
+@contextmanager
+def receiving(pipeline: Upgraded) -> Iterator[None]:
+    """Receive beside the block, in which the source shuts down, until the receiver has seen it."""
+    config = pipeline.config
+    receiver = Receiver(config, config.sources[pipeline.source.name], settings=PATIENT)
+    thread = threading.Thread(target=receiver.run)
+    thread.start()
+    try:
+        slot = f"pgrepl_{pipeline.source.name}"
+        active = f"select active from pg_replication_slots where slot_name = '{slot}'"
+        wait_until(lambda: pipeline.source.value(active))
+        pipeline.source.execute("insert into t values (3)")
+        wait_until(lambda: pipeline.ask("change_count = 2"))
+        yield
+        wait_until(lambda: pipeline.ask("shutdown_lsn = received_lsn"))
+    finally:
+        receiver.stop()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def upgraded(binaries) -> Iterator[dict[str, Upgraded]]:
+    with (
+        Cluster(binaries=binaries, settings=LOGICAL_DECODING) as cluster,
+        Cluster(binaries=binaries, settings=LOGICAL_DECODING) as other,
+    ):
+        target = Database(other, "warehouse")
+        target.create()
+        made = {name: _copied(Database(cluster, name), target) for name in NAMES}
+        with ExitStack() as stack:
+            for name in NAMES:
+                stack.enter_context(receiving(made[name]))
+            hang_up(cluster)
+            cluster.stop()
+        hang_up(other)
+        other.stop()
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(upgrade, (cluster, other)))
+        yield made
+
+
+def _copied(source: Database, target: Database) -> Upgraded:
+    source.create()
+    source.execute(
+        "create table t (id int primary key)",
+        "create table emptied (id int primary key)",
+        "create table nothing (id int primary key)",
+        "create table part (id int primary key) partition by range (id)",
+        "create table part_1 partition of part for values from (0) to (100)",
+        *(f"insert into {table} values (1)" for table in ("t", "emptied", "part")),
+    )
+    pipeline = Upgraded(source, target)
+    pipeline.copy()
+    source.execute("insert into t values (2)")
+    pipeline.receive()
+    return pipeline
+
+
+def test_source_and_target_go_on_without_a_new_copy(upgraded):
+    quiet = upgraded["quiet"]
+    with pytest.raises(TargetError, match="does not exist on the target") as refused:
+        quiet.receive()
+    assert "pgrepl adopt quiet" in str(refused.value.hint)
+    received = Lsn.parse(str(quiet.ask("received_lsn")))
+    adoption = quiet.adopt()
+    assert (adoption.origin, adoption.marked) == (received, ())
+    assert adoption.position > received
+    assert quiet.marked() == []
+    quiet.source.execute("insert into t values (4)", "insert into part values (2)")
+    quiet.apply(ALONE)
+    assert quiet.differences() == []
+    assert quiet.ask("shutdown_lsn") is None
+    assert quiet.adopt() == Adoption("quiet")
+
+
+def test_what_was_written_before_the_slot_was_there_is_copied_again(upgraded, tmp_path):
+    written = upgraded["written"]
+    written.source.execute("insert into part values (7)", "truncate emptied")
+    hang_up(written.source.cluster)
+    sources = {"written": written.source.dsn()}
+    config = write_config(tmp_path / "pgrepl.toml", written.target.dsn(), sources)
+    # The next run makes another slot, and finds the same.
+    dead = run_pgrepl("adopt", "--config", config, env={"PGREPL_FAILPOINT": "adopt.slot_made:kill"})
+    assert (dead.returncode, written.marked()) == (-9, [])
+    done = run_pgrepl("adopt", "--config", config)
+    assert done.returncode == 50, done.stderr
+    assert re.fullmatch(
+        r"written: goes on with the upgraded server from \S+; 2 tables marked for a resync\n",
+        done.stdout,
+    )
+    assert "pgrepl resync written --where-needed" in done.stderr
+    assert written.marked() == ["emptied", "part_1"]
+
+
+def test_doubt_is_refused_and_marks_all_tables_on_request(upgraded):
+    doubtful = upgraded["doubtful"]
+    hang_up(doubtful.source.cluster)
+    with (
+        doubtful.source.connect(),
+        pytest.raises(SourceError, match="1 other session of the database may have written"),
+    ):
+        doubtful.adopt()
+    # As if no receiver had run when the server shut down.
+    doubtful.target.execute(
+        "update replication.receive_progress set shutdown_lsn = null where source_id ="
+        " (select source_id from replication.source where name = 'doubtful')"
+    )
+    with pytest.raises(SourceError, match="received to its end") as refused:
+        doubtful.adopt()
+    assert "pgrepl adopt doubtful --resync" in str(refused.value.hint)
+    slots = "select count(*) from pg_replication_slots where database = 'doubtful'"
+    assert (doubtful.source.value(slots), doubtful.marked()) == (0, [])
+    adoption = doubtful.adopt(may_mark_all=True)
+    assert ("public", "nothing") in adoption.marked
+    assert doubtful.marked() == [name for _, name in adoption.marked]
+    doubtful.receive()
