@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from pgrepl.errors import SpoolError
@@ -19,6 +19,7 @@ __all__ = [
     "missing_segment",
     "plan_batch",
     "shard_buckets",
+    "slice_counts",
 ]
 
 
@@ -48,6 +49,8 @@ class Batch:
     last_commit_at: datetime
     change_count: int
     buckets: frozenset[int]
+    #: How many of the changes each bucket has.
+    bucket_changes: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def is_single(self) -> bool:
@@ -86,7 +89,27 @@ def plan_batch(segments: Sequence[Segment], from_seq: int, limits: Limits) -> Ba
         last_commit_at=last.last_commit_at,
         change_count=change_count,
         buckets=frozenset(bucket for segment in chosen for bucket in segment.buckets),
+        bucket_changes=_count_changes(chosen),
     )
+
+
+def slice_counts(
+    dealt: Mapping[int, Sequence[int]], changes: Mapping[int, int], shard_count: int
+) -> dict[int, int]:
+    """Deal sessions to shards by their changes; each has one at least.
+
+    Together they are as many as there are shards, and fewer than twice as many. A shard with a few
+    changes leaves its part to the others: one table often has nearly all.
+    """
+    own = {
+        shard: sum(changes.get(bucket, 1) for bucket in buckets) for shard, buckets in dealt.items()
+    }
+    total = max(1, sum(own.values()))
+    # From a third of a session on it is worth another one.
+    return {
+        shard: max(1, (3 * shard_count * count + 2 * total) // (3 * total))
+        for shard, count in own.items()
+    }
 
 
 def shard_buckets(buckets: frozenset[int], shard_count: int) -> dict[int, list[int]]:
@@ -146,3 +169,11 @@ def _incomplete(what: str) -> SpoolError:
         hint="Nothing after it is applied. If the rows cannot be had back, copy the source again:"
         " pgrepl basebackup SOURCE --restart",
     )
+
+
+def _count_changes(segments: Sequence[Segment]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for segment in segments:
+        for bucket, count in zip(segment.buckets, segment.bucket_changes, strict=False):
+            found[bucket] = found.get(bucket, 0) + count
+    return found

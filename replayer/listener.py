@@ -8,15 +8,20 @@ import time
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.config.dsn import Endpoint
-from pgrepl.postgres.connect import connect
+from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.pacing import Arrivals, Pause
 from pgrepl.store.spool.spool_format import CHANNEL
 
-__all__ = ["Listener"]
+__all__ = ["Listener", "wake"]
 
 #: How soon a wait ends when the program is to stop.
 _STOP_S = 0.2
+
+
+def wake(connection: Connection) -> None:
+    """Let whoever listens look at once, without news of a receiver."""
+    connection.execute("select pg_notify(%s, '')", (CHANNEL,))
 
 
 class Listener:

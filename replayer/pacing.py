@@ -8,14 +8,18 @@ receiver has brought the last of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.store.spool.spool_format import MORE
 
-__all__ = ["Arrivals", "Pause", "seconds_apart"]
+__all__ = ["Arrivals", "Pause", "bytes_to_hold", "seconds_apart"]
+
+#: From this part of its rows on that would be changed again in the next, a batch is worth growing.
+_WORTH = 1 / 8
+_GROWTH = 4
 
 
 @dataclass(slots=True)
@@ -69,6 +73,22 @@ class Pause:
         self._was_more = has_more
         is_longer = has_more and arrivals.byte_count < self.enough_bytes
         return (self.most_s if is_longer else self.least_s) - elapsed_s
+
+
+def bytes_to_hold(held: int, counts: Iterable[tuple[int, int]], settings: ReplaySettings) -> int:
+    """Return how much is waited for while a receiver catches up, after what was last.
+
+    ``counts`` are the changes of each table in a batch and the rows that they left to be written.
+    A batch as big again would have about as many of these rows in it as there were changes of rows
+    that had changed before, at most all: two batches together write them once.
+    """
+    rows = again = 0
+    for change_count, row_count in counts:
+        rows += row_count
+        again += min(row_count, change_count - row_count)
+    if not rows or again < rows * _WORTH:
+        return settings.hold_bytes
+    return min(held * _GROWTH, settings.chunk_bytes)
 
 
 def seconds_apart(

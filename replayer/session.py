@@ -9,13 +9,14 @@ from typing import Literal
 
 import psycopg
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translate
 from pgrepl.replayer.settings import ReplaySettings
 
-__all__ = ["Use", "lend_session", "limit_waits", "open_session"]
+__all__ = ["Use", "lend_session", "limit_statements", "limit_waits", "open_session"]
 
 _STAGE = "replay"
 
@@ -58,6 +59,15 @@ def limit_waits(connection: Connection, wait_s: float) -> None:
     )
 
 
+def limit_statements(connection: Connection, most_s: float | None) -> None:
+    """Let no statement take longer than that, until the transaction ends or the session does."""
+    if most_s is not None:
+        is_local = connection.info.transaction_status is not TransactionStatus.IDLE
+        connection.execute(
+            "select set_config('statement_timeout', %s, %s)", (f"{round(most_s * 1000)}", is_local)
+        )
+
+
 @contextmanager
 def lend_session(target: Endpoint, settings: ReplaySettings, use: Use) -> Iterator[Connection]:
     """Lend the session of this process, which is kept for the next task unless this one fails.
@@ -74,7 +84,9 @@ def lend_session(target: Endpoint, settings: ReplaySettings, use: Use) -> Iterat
     except BaseException:
         connection.close()
         raise
-    _kept[use] = purpose, connection
+    if _kept.setdefault(use, (purpose, connection))[1] is not connection:
+        # Another thread has brought one back.
+        connection.close()
 
 
 def _take(use: Use, purpose: _Purpose) -> Connection | None:

@@ -30,8 +30,14 @@ class ReplaySettings:
     #: Spark's part in a job grows with its tasks: shards that have no more changes than so between
     #: them are applied in one task, one after the other.
     one_task_changes: int = 2_000
+    #: Batches of several sources are one job. One with more changes has a job and a thread of its
+    #: own, as has one that took longer than so for a statement: none holds up another.
+    shared_changes: int = 10_000
+    shared_s: float = 2.0
+    #: How long replay waits for such a thread before it looks after the others again.
+    thread_s: float = 0.05
     #: From this number of changes in a chunk on, a table is applied in several sessions.
-    slice_changes: int = 20_000
+    slice_changes: int = 10_000
     #: How long any other lock than one on a replicated table is waited for, and how often a task
     #: tries.
     lock_timeout_s: float = 10.0
@@ -46,7 +52,8 @@ class ReplaySettings:
     blocker_s: float = 2.0
     #: Batches begin so far apart: a change that comes alone is applied at once, many together.
     pace_s: float = 0.25
-    #: While a receiver catches up they begin up to so far apart, unless so much has arrived.
+    #: While a receiver catches up they begin up to so far apart, unless so much has arrived: up to
+    #: ``chunk_bytes`` where changes are of the same rows again and again.
     hold_s: float = 2.0
     hold_bytes: int = 8 * _MIB
     #: With nothing to do, the daemon looks so often whether a notification was missed.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import ReplayConfig
-from pgrepl.errors import PgreplError
+from pgrepl.errors import PgreplError, TargetLocked
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import (
@@ -18,9 +18,11 @@ from pgrepl.replayer.batches import (
     missing_segment,
     plan_batch,
     shard_buckets,
+    slice_counts,
 )
+from pgrepl.replayer.pacing import bytes_to_hold
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.task import Parking, ShardTask
+from pgrepl.replayer.shard.task import Parking, ShardResult, ShardTask
 from pgrepl.retry import Backoff
 from pgrepl.store.progress.receive_progress import last_written
 from pgrepl.store.progress.shard_progress import (
@@ -66,6 +68,12 @@ class SourceWork:
     error: PgreplError | None = None
     #: Whether a person paused it.
     is_paused: bool = False
+    #: Whether it took so long that others do not wait for it any more.
+    is_slow: bool = False
+    #: How much its receiver is to bring, while it catches up, before the next batch begins.
+    hold_bytes: int = 0
+    #: Whether a lock of another session was in its way when it was tried last.
+    is_locked: bool = False
     _next_try: float = 0.0
     _backoff: Backoff | None = None
     _reported_at: float = 0.0
@@ -86,6 +94,7 @@ class SourceWork:
     def fail(self, error: PgreplError, settings: ReplaySettings) -> None:
         """Leave the source alone for a while; the others go on."""
         self.error = error
+        self.is_locked = isinstance(error, TargetLocked)
         # What was too much for the target at once, such as locks on thousands of tables, may not be
         # in pieces.
         self._most = max(1, self._tried // 2)
@@ -93,17 +102,37 @@ class SourceWork:
             self._backoff = Backoff(settings.backoff_s, settings.backoff_limit_s)
         self._next_try = time.monotonic() + self._backoff.fail()
 
+    def is_long(self, batch: Batch, settings: ReplaySettings) -> bool:
+        """Whether nobody knows how long a batch takes, or it is long: others do not wait for it."""
+        return (
+            batch.kind == "serial" or batch.change_count > settings.shared_changes or self.is_slow
+        )
+
     def take_apart(self, batch: Batch) -> None:
         """Apply the segments of a serial batch one by one: it failed, and one of them is why."""
         self._alone_until = batch.to_seq
 
-    def go_on(self, batch: Batch) -> None:
+    def go_on(self, batch: Batch, seconds: float, settings: ReplaySettings) -> None:
         """Count a batch that is applied."""
+        self.is_slow = self.is_slow and seconds > settings.shared_s / 2
         self.error = None
+        self.is_locked = False
         self._backoff = None
         self._most = None if self._most is None else self._most * 2
         self.change_count += batch.change_count
         self.batch_count += 1
+
+    def learn(self, results: Iterable[ShardResult | PgreplError], settings: ReplaySettings) -> None:
+        """Choose how much makes the next batch, by how few rows this one was about."""
+        counts = [
+            (count, result.left_counts[name])
+            for result in results
+            if isinstance(result, ShardResult)
+            for name, count in result.change_counts.items()
+            if name in result.left_counts
+        ]
+        held = max(self.hold_bytes, settings.hold_bytes)
+        self.hold_bytes = bytes_to_hold(held, counts, settings)
 
     def is_report_due(self, interval_s: float) -> bool:
         """Whether it is time again to say how far it is; asked, it counts as said."""
@@ -199,7 +228,11 @@ def shard_tasks(
         for position in work.positions
         if position.shard in dealt and position.applied_seq < batch.to_seq
     ]
-    # As many sessions as there are shards, and fewer than twice as many.
+    slices = slice_counts(
+        {position.shard: dealt[position.shard] for position in waiting},
+        batch.bucket_changes,
+        len(work.positions),
+    )
     return [
         ShardTask(
             target=target,
@@ -215,7 +248,7 @@ def shard_tasks(
             on_conflict=config.on_conflict,
             settings=settings,
             staging_prefix=prefix,
-            slice_count=-(-len(work.positions) // len(waiting)),
+            slice_count=slices[position.shard],
         )
         for position in waiting
     ]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pgrepl.config.model import SparkConfig
@@ -19,7 +20,7 @@ from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
 from pgrepl.spark.archive_maker import ArchiveMaker
 from pgrepl.spark.background import SessionInBackground
 
-__all__ = ["DAEMON", "JobFailed", "ShardJobs"]
+__all__ = ["DAEMON", "Cores", "JobFailed", "ShardJobs"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,9 @@ class ShardJobs:
         self._spark: SessionInBackground | None = None
         self._by_driver = 0
         self._maker: ArchiveMaker | None = None
+        #: Several threads may use it.
+        self._lock = threading.Lock()
+        self._cores = Cores()
 
     def start(self, *, is_service: bool = False) -> None:
         """Begin to start Spark, if nobody has; return at once.
@@ -58,11 +62,13 @@ class ShardJobs:
             when it is known by now that it does not start.
 
         """
-        if self._spark is None:
-            logger.info("starting Spark", extra={"master": self._config.shown_master})
-            self._spark = SessionInBackground(self._config, _APP_NAME, daemon=DAEMON)
-        elif not self._spark.is_starting:
-            self._spark.session()
+        with self._lock:
+            spark = self._spark
+            if spark is None:
+                logger.info("starting Spark", extra={"master": self._config.shown_master})
+                self._spark = SessionInBackground(self._config, _APP_NAME, daemon=DAEMON)
+        if spark is not None and not spark.is_starting:
+            spark.session()
             if self._maker is None and is_service:
                 self._maker = ArchiveMaker()
 
@@ -74,21 +80,18 @@ class ShardJobs:
         if self._by_driver + change_count > self._settings.driver_changes:
             # The next ones may be many.
             self.start()
-        while (
-            change_count > self._settings.driver_changes
-            and self._spark is not None
-            and self._spark.is_starting
-        ):
+        while change_count > self._settings.driver_changes and self._is_starting():
             if is_stopping.wait(_LOOK_S):
                 return False
         return True
 
     def run(
-        self, tasks: Sequence[ShardTask], change_count: int
+        self, tasks: Sequence[ShardTask], change_count: int, *, is_alone: bool = False
     ) -> Sequence[ShardResult | PgreplError]:
         """Run tasks side by side and return what each of them says, in order.
 
         Until Spark is there the tasks of a few changes are run here, one after the other.
+        ``is_alone``: they are of a source whose job may be long, and leave a core to the others.
 
         Raises
         ------
@@ -97,20 +100,23 @@ class ShardJobs:
 
         """
         if change_count <= self._settings.driver_changes and (
-            self._spark is None or self._spark.is_starting
+            self._spark is None or self._is_starting()
         ):
             self._by_driver += change_count
             return [run_shard(task) for task in tasks]
         self.start()
         is_little = change_count <= self._settings.one_task_changes
-        return self._run_on_spark(tasks, 1 if is_little else len(tasks))
+        count = 1 if is_little else len(tasks)
+        if not is_alone:
+            return self._run_on_spark(tasks, count)
+        with self._cores.taken(count, self._core_count() - 1) as core_count:
+            return self._run_on_spark(tasks, core_count)
 
     def _run_on_spark(
         self, tasks: Sequence[ShardTask], task_count: int
     ) -> Sequence[ShardResult | PgreplError]:
-        if self._spark is None:
-            raise AssertionError("Spark is started before it is used")
-        context: Any = self._spark.session().sparkContext
+        spark = self._session()
+        context: Any = spark.session().sparkContext
         try:
             context.setJobDescription(_describe(tasks))
             # What Spark shows as the name of the stage.
@@ -119,7 +125,7 @@ class ShardJobs:
             results: Sequence[ShardResult | PgreplError] = numbered.map(run_shard).collect()
         except Exception as exc:
             # Whether Spark itself has ended will be seen when it is needed next.
-            self.stop()
+            self._end(spark)
             raise JobFailed(
                 "Spark lost a replay task",
                 hint="An executor or its Python worker ended; Spark's log says why. What it had"
@@ -132,9 +138,52 @@ class ShardJobs:
         """End the session, or its start, if there is one."""
         if self._maker is not None:
             self._maker.stop()
-        spark, self._spark = self._spark, None
-        if spark is not None:
-            spark.stop()
+        if self._spark is not None:
+            self._end(self._spark)
+
+    def _session(self) -> SessionInBackground:
+        with self._lock:
+            if self._spark is None:
+                raise JobFailed("Spark has ended")
+            return self._spark
+
+    def _is_starting(self) -> bool:
+        spark = self._spark
+        return spark is not None and spark.is_starting
+
+    def _core_count(self) -> int:
+        return self._session().jobs
+
+    def _end(self, spark: SessionInBackground) -> None:
+        """End a session, unless another thread has; what runs in it fails and is repeated."""
+        with self._lock:
+            if self._spark is not spark:
+                return
+            self._spark = None
+        spark.stop()
+
+
+class Cores:
+    """The cores that long jobs share, so that one is always left for a short one."""
+
+    def __init__(self) -> None:
+        """Take none."""
+        self._taken = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def taken(self, most: int, of: int) -> Iterator[int]:
+        """Take cores, waiting for the first, and yield how many they are."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken < max(of, 1))
+            count = min(most, max(of, 1) - self._taken)
+            self._taken += count
+        try:
+            yield count
+        finally:
+            with self._changed:
+                self._taken -= count
+                self._changed.notify_all()
 
 
 def _describe(tasks: Sequence[ShardTask]) -> str:

@@ -79,22 +79,25 @@ class KeyStaging:
         is_open: Composable = SQL("not {}").format(Literal(is_copied))
         if last_key is not None:
             is_open = SQL("{} and {}").format(is_open, is_after(own, last_key))
-        same = SQL(" and ").join(
-            SQL("{} = {}").format(a, b) for a, b in zip(own, self._prefixed("p"), strict=True)
-        )
+        # Estimates of an unknown table would have each key look for its like in all of it.
+        self._connection.execute(SQL("analyze {}").format(_STAGING))
         rows = self._connection.execute(
             SQL(
-                "select n, min(n) over (partition by {key}),"
-                " case when {ahead} or exists (select from {staging} p"
-                " where p.n < 0 and p.chunk >= s.chunk and {same}) then 'ahead'"
-                " when ({open}) or exists (select from {staging} p"
-                " where p.n < 0 and p.chunk is null and {same}) then 'open'"
-                " else 'exact' end from {staging} s where n >= 0"
+                "with again as materialized (select {key}, max(chunk) as chunk,"
+                " bool_or(chunk is null) as is_wanted from {staging} s where n < 0 group by {key})"
+                " select n, min(n) over (partition by {own}),"
+                " case when {ahead} or a.chunk >= s.chunk then 'ahead'"
+                " when ({open}) or a.is_wanted then 'open' else 'exact' end"
+                " from {staging} s left join again a on {same} where n >= 0"
             ).format(
-                key=SQL(", ").join(own),
+                key=SQL(", ").join(self._columns),
+                own=SQL(", ").join(own),
                 ahead=_is_ahead(own, chunks, firsts),
                 staging=_STAGING,
-                same=same,
+                same=SQL(" and ").join(
+                    SQL("{} = {}").format(a, b)
+                    for a, b in zip(own, self._prefixed("a"), strict=True)
+                ),
                 open=is_open,
             )
         )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 
 import psycopg
 
 from pgrepl.config.dsn import Endpoint
-from pgrepl.postgres.connect import connect
+from pgrepl.postgres.connect import Connection, connect
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableLocked
 from pgrepl.store.locked import Blocker, find_blockers
 
-__all__ = ["Blocked", "LockWatch"]
+__all__ = ["Blocked", "LockWatch", "naming_blockers"]
 
 #: So often it is looked who is in the way.
 _WATCH_S = 0.05
@@ -65,3 +66,34 @@ class LockWatch(AbstractContextManager["LockWatch"]):
             raise Blocked(blockers, is_inside=True) from locked
         except psycopg.errors.LockNotAvailable as exc:
             raise Blocked(blockers, is_inside=False) from exc
+
+
+@contextmanager
+def naming_blockers(target: Endpoint, writer: Connection, *, is_wanted: bool) -> Iterator[None]:
+    """Note in the error of a lock that is not free who holds it.
+
+    Looking takes a session and a thread: it is wanted where a lock was in the way before.
+    """
+    if not is_wanted:
+        yield
+        return
+    seen: list[Blocker] = []
+    is_over = threading.Event()
+    with closing(connect(target, "replay")) as watcher:
+
+        def look() -> None:
+            # Who is not seen is not named; the attempt itself is none the worse.
+            with suppress(psycopg.Error):
+                while not is_over.wait(_WATCH_S):
+                    seen[:] = find_blockers(watcher, writer.info.backend_pid) or seen
+
+        thread = threading.Thread(target=look, name="pgrepl-blockers", daemon=True)
+        thread.start()
+        try:
+            yield
+        except psycopg.errors.LockNotAvailable as exc:
+            exc.add_note(f"locked by {', '.join(map(str, seen)) or 'a session that was not seen'}")
+            raise
+        finally:
+            is_over.set()
+            thread.join()

@@ -10,6 +10,7 @@ from pgrepl.config.naming import shown_name
 from pgrepl.decoding.formats import payload_decoder
 from pgrepl.decoding.payload import Begin, PayloadDecoder
 from pgrepl.errors import UsageError
+from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
@@ -90,6 +91,8 @@ def skip_changes(
         if count:
             add_history(connection, table, "skip", count, through or table.last_lsn)
             mark_resync(connection, table.source_id, table.name, "changes were skipped")
+        reach("parked.before_skip_commit")
+    reach("parked.skipped")
     return count
 
 

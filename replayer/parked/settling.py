@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -38,15 +38,16 @@ class Settler:
         """Have the next look be one: something that waited may not have to any more."""
         self._look_at = 0.0
 
-    def look(self, control: Connection, sources: Iterable[SourceRow]) -> None:
-        """Do what was decided since the last look; call it often."""
+    def look(self, control: Connection, sources: Iterable[SourceRow]) -> Sequence[SourceRow]:
+        """Return the sources of which something was decided since the last look; call it often."""
         now = time.monotonic()
         if now < self._look_at:
-            return
+            return ()
         self._look_at = now + _INTERVAL_S
+        return [source for source in sources if find_decided(control, source.source_id)]
+
+    def settle(self, _control: Connection, source: SourceRow) -> None:
+        """Do what was decided of a source."""
         target = self._config.target.endpoint
-        for source in sources:
-            if not find_decided(control, source.source_id):
-                continue
-            with closing(open_session(target, self._settings)) as connection:
-                settle_decided(connection, self._config, source, self._ddl, self._settings)
+        with closing(open_session(target, self._settings)) as connection:
+            settle_decided(connection, self._config, source, self._ddl, self._settings)

@@ -92,6 +92,7 @@ def retry_table(
     except DdlStopped as stopped:
         work.record_stop(ddl, stopped)
         raise
+    reach("parked.retried")
     return count
 
 
@@ -117,6 +118,7 @@ def settle_decided(
                 follow_parking(connection, source.source_id)
                 work.release()
                 work.run(config.replay.on_conflict, settings, ddl)
+            reach("ddl.settled")
         except TableFailed as failed:
             work.note_failure(failed)
             logger.warning("still parked: %s", failed.reason, extra={"source": source.name})
@@ -222,12 +224,14 @@ class _GroupWork:
     def _take_waiting(self, replay: LineReplay) -> None:
         """Apply all that waits, in its order."""
         source_id = self._source.source_id
-        for form, encoding, payload, count in stream_group(
+        for form, encoding, payload, noted in stream_group(
             self._connection, source_id, self._group
         ):
             decoder = payload_decoder(form, encoding)
-            found = sum(not decoder.is_begin(item) for item in decoder.split(payload))
-            replay.take_payload(decoder, payload, found if count is None else count)
+            count = noted
+            if count is None:
+                count = sum(not decoder.is_begin(item) for item in decoder.split(payload))
+            replay.take_payload(decoder, payload, count)
         replay.finish()
 
     def _lock(self) -> None:

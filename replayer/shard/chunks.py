@@ -11,7 +11,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.target_table import Table, TableName, Tables
-from pgrepl.store.spool.spool_rows import PartKey, SpooledPart, read_parts
+from pgrepl.store.spool.spool_rows import PartKey, Sizes, SpooledPart, read_parts
 
 __all__ = ["Chunk", "read_chunks"]
 
@@ -40,30 +40,60 @@ def read_chunks(
     to_seq: int,
     buckets: Sequence[int],
     settings: ReplaySettings,
+    sizes: Sizes,
 ) -> Generator[Chunk, None, None]:
     """Return the parts of some buckets after one segment up to another, chunk by chunk."""
-    parts: list[SpooledPart] = []
-    grouped: ChangesByTable | None = None
-    size = 0
-    for part in read_parts(connection, source_id, from_seq, to_seq, buckets):
-        if grouped is not None and part.decoder is not parts[0].decoder:
+    gathered: _Gathered | None = None
+    for part in read_parts(connection, source_id, from_seq, to_seq, buckets, sizes):
+        if gathered is not None and part.decoder is not gathered.parts[0].decoder:
             # The receiver was upgraded, or told to use another plugin.
-            yield _chunk(parts, grouped, tables)
-            grouped = None
-        if grouped is None:
-            grouped = part.decoder.group_by_table(tables.look_up)
-            parts, size = [], 0
-        grouped.take_payload(part.payload, part.change_count, part.bucket)
-        parts.append(part)
-        size += part.weight
-        if size >= _limit(len(grouped.changes), settings):
-            yield _chunk(parts, grouped, tables)
-            grouped = None
-    if grouped is not None:
-        yield _chunk(parts, grouped, tables)
+            yield _chunk(gathered, tables)
+            gathered = None
+        if gathered is None:
+            gathered = _Gathered(part.decoder.group_by_table(tables.look_up))
+        gathered.take(part)
+        if gathered.is_full(settings):
+            yield _chunk(gathered, tables)
+            gathered = None
+    if gathered is not None:
+        yield _chunk(gathered, tables)
 
 
-def _chunk(parts: Sequence[SpooledPart], grouped: ChangesByTable, tables: Tables) -> Chunk:
+@dataclass(slots=True)
+class _Gathered:
+    """What a chunk is made of, as far as it is read."""
+
+    grouped: ChangesByTable
+    parts: list[SpooledPart] = field(default_factory=list)
+    #: What was read, and what the changes weigh that are left of it.
+    read_bytes: int = 0
+    change_count: int = 0
+    size: int = 0
+
+    def take(self, part: SpooledPart) -> None:
+        """Add a part."""
+        self.grouped.take_payload(part.payload, part.change_count, part.bucket)
+        self.parts.append(part)
+        self.read_bytes += part.weight
+        self.change_count += part.change_count
+        self.size += part.weight
+
+    def is_full(self, settings: ReplaySettings) -> bool:
+        """Whether it is to be applied; the fewer rows it is about, the more goes into it."""
+        limit = _limit(self.grouped.table_count, settings)
+        if self.size < limit:
+            return False
+        if self.read_bytes >= settings.chunk_bytes:
+            return True
+        left = self.grouped.condense()
+        self.size = self.read_bytes * left // max(1, self.change_count)
+        # With less room it would be looked at after every part.
+        return self.size > limit * 3 // 4
+
+
+def _chunk(gathered: _Gathered, tables: Tables) -> Chunk:
+    grouped, parts = gathered.grouped, gathered.parts
+    grouped.condense()
     while not tables.is_current():
         # Read as changes of tables that are not like that any more.
         grouped = parts[0].decoder.group_by_table(tables.look_up)

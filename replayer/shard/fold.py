@@ -10,7 +10,7 @@ A table without a key is a multiset: each distinct row has a count of how many c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgrepl.decoding.changes import (
@@ -31,6 +31,7 @@ __all__ = [
     "KeyedNet",
     "MultisetNet",
     "RowState",
+    "UpdatedRows",
     "fold",
     "fold_multiset",
     "is_insert_only",
@@ -63,13 +64,39 @@ class RowState:
         self.layout, self.change = layout, change
 
 
+class UpdatedRows(Mapping[Key, RowState]):
+    """Rows that were there before and keep their keys, each with one change that is all of it."""
+
+    def __init__(self, layout: Layout, latest: Mapping[Key, Change]) -> None:
+        """Take the change of each row."""
+        self.layout = layout
+        self._latest = latest
+
+    @property
+    def changes(self) -> list[Change]:
+        """The changes, one of each row."""
+        return list(self._latest.values())
+
+    def __getitem__(self, key: Key) -> RowState:
+        """Return a row."""
+        return RowState(key, self.layout, self._latest[key])
+
+    def __iter__(self) -> Iterator[Key]:
+        """Return the keys."""
+        return iter(self._latest)
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return len(self._latest)
+
+
 @dataclass(frozen=True, slots=True)
 class KeyedNet:
     """The net change of a table with a key."""
 
     key: tuple[str, ...]
     #: Rows that are there, by their last key.
-    rows: dict[Key, RowState]
+    rows: Mapping[Key, RowState]
     #: Keys of rows that were there and do not exist any more.
     removed: Sequence[Key]
     #: Whether nobody knows which rows were there before: see ``TableChanges.is_upsert``.
@@ -129,6 +156,8 @@ def fold(runs: Sequence[Run], *, is_upsert: bool = False) -> KeyedNet | Multiset
 def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through: no calls in it
     runs: Sequence[Run], key: tuple[str, ...], *, is_upsert: bool
 ) -> KeyedNet:
+    if len(runs) == 1 and (only := runs[0].latest(key)) is not None:
+        return KeyedNet(key, UpdatedRows(runs[0].layout, only), (), is_upsert)
     rows: dict[Key, RowState] = {}
     removed: list[Key] = []
     for run in runs:
@@ -136,7 +165,7 @@ def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through
         is_full = layout.is_full
         old_of = layout.old_key(key)
         new_of = layout.new_key(key) if layout.columns else None
-        latest = _latest(run, old_of, new_of) if is_full and old_of and new_of else None
+        latest = run.latest(key)
         for change in run.changes if latest is None else latest.values():
             action = change[0]
             if action == INSERT and new_of is not None:
@@ -173,21 +202,6 @@ def _fold_keyed(  # noqa: C901, PLR0912  the loop that every change goes through
             else:
                 raise unreadable("a change of an unknown kind")
     return KeyedNet(key, rows, removed, is_upsert)
-
-
-def _latest(
-    run: Run, old_of: Callable[[Change], Key], new_of: Callable[[Change], Key]
-) -> dict[Key, Change] | None:
-    """Return the last change of each row, when all are updates that leave the key alone.
-
-    Each of them has the whole row, so that those before it do not matter.
-    """
-    if run.actions != {UPDATE}:
-        return None
-    keys = list(map(new_of, run.changes))
-    if keys != list(map(old_of, run.changes)):
-        return None
-    return dict(zip(keys, run.changes, strict=True))
 
 
 def _move(rows: dict[Key, RowState], old: Key, new: Key, moved: RowState) -> None:

@@ -10,6 +10,7 @@ from zlib import crc32
 
 from pgrepl.decoding.changes import DELETE, INSERT, UPDATE, Change, Key, Run, TableChanges
 from pgrepl.decoding.shape import Shape
+from pgrepl.native import native
 
 __all__ = ["has_fixed_keys", "leave_out", "slice_changes"]
 
@@ -23,11 +24,7 @@ def slice_changes(key: Sequence[str], changes: TableChanges, count: int) -> list
     """Deal changes whose keys are fixed to slices; some may have none."""
     slices = [_empty(changes) for _ in range(count)]
     for run in changes.runs:
-        dealt: list[list[Change]] = [[] for _ in range(count)]
-        numbers = map(_number, _keys(key, run))
-        for change, number in zip(run.changes, numbers, strict=True):
-            dealt[number % count].append(change)
-        for own, mine in zip(slices, dealt, strict=True):
+        for own, mine in zip(slices, _deal(key, run, count), strict=True):
             if mine:
                 own.runs.append(Run(run.layout, mine))
                 own.count += len(mine)
@@ -46,6 +43,18 @@ def leave_out(
             left.runs.append(Run(run.layout, mine))
             left.count += len(mine)
     return left
+
+
+def _deal(key: Sequence[str], run: Run, count: int) -> list[list[Change]]:
+    """Return the changes of each slice."""
+    layout = run.layout
+    if native is not None and layout.columns and DELETE not in run.actions:
+        return native.deal(run.changes, layout.new_key_places(key), count)
+    dealt: list[list[Change]] = [[] for _ in range(count)]
+    numbers = map(_number, _keys(key, run))
+    for change, number in zip(run.changes, numbers, strict=True):
+        dealt[number % count].append(change)
+    return dealt
 
 
 def _empty(changes: TableChanges) -> TableChanges:
@@ -80,7 +89,5 @@ def _has_fixed_keys(key: Sequence[str], run: Run) -> bool:
         return actions == {DELETE}
     if not set(key) <= set(layout.columns):
         return False
-    new_of = layout.new_key(key)
-    return old_of is None or all(
-        old_of(change) == new_of(change) for change in run.changes if change[0] == UPDATE
-    )
+    old = layout.old_key_places(key)
+    return old is None or run.keeps_keys(key, old)

@@ -18,15 +18,16 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import OnConflict, OnError
 from pgrepl.config.naming import shown_name
 from pgrepl.decoding.changes import TableChanges
-from pgrepl.errors import DdlError, PgreplError, SpoolError
+from pgrepl.errors import DdlError, PgreplError, Retry, SpoolError
 from pgrepl.failpoint import reach
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, translate
 from pgrepl.replayer.chunked.apply import apply_live
 from pgrepl.replayer.chunked.spooled import SpooledChanges
+from pgrepl.replayer.parked.lock_watch import naming_blockers
 from pgrepl.replayer.parked.parking import add_parts, count_conflict, park
-from pgrepl.replayer.session import lend_session
+from pgrepl.replayer.session import lend_session, limit_statements, limit_waits
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.ahead import find_ahead, finish_ahead, rest_of
 from pgrepl.replayer.shard.apply import TableFailed, TableLocked, stage_changes, unforeseen
@@ -40,7 +41,7 @@ from pgrepl.replayer.target_table import TableName, Tables
 from pgrepl.store.parked import follow_parking
 from pgrepl.store.progress.shard_progress import Fenced, move
 from pgrepl.store.spool.spool_format import DDL_TABLE
-from pgrepl.store.spool.spool_rows import PartKey, weigh_parts
+from pgrepl.store.spool.spool_rows import PartKey, Sizes, weigh_parts
 from pgrepl.store.tables.source_tables import add_unknown_table
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "ShardTask",
     "StagedTable",
     "TableStopped",
+    "TooSlow",
     "run_shard",
     "stop_at",
 ]
@@ -74,6 +76,10 @@ class ShardTask:
     staging_prefix: str | None = None
     #: In how many sessions at once a big table may be applied.
     slice_count: int = 1
+    #: How long a statement may take, where other sources wait for the task.
+    limit_s: float | None = None
+    #: Whether to look for who holds a lock: one was in the way when it was tried last.
+    is_watched: bool = False
 
     def __str__(self) -> str:
         """Say whose work it is."""
@@ -108,6 +114,8 @@ class ShardResult:
     source_id: int
     shard: int
     change_counts: dict[TableName, int] = field(default_factory=dict)
+    #: The changes that were left when those were forgotten that later ones replace.
+    left_counts: dict[TableName, int] = field(default_factory=dict)
     parked: list[Parking] = field(default_factory=list)
     #: Under batch consistency, in order.
     staged: list[StagedTable] = field(default_factory=list)
@@ -120,6 +128,8 @@ class ShardResult:
         counts |= {name: changes.count for name, changes in chunk.live.items()}
         for name, count in counts.items():
             self.change_counts[name] = self.change_counts.get(name, 0) + count
+        for name, changes in chunk.changes.items():
+            self.left_counts[name] = self.left_counts.get(name, 0) + changes.left_count
 
 
 def run_shard(task: ShardTask) -> ShardResult | PgreplError:
@@ -134,8 +144,13 @@ def run_shard(task: ShardTask) -> ShardResult | PgreplError:
             except PgreplError as exc:
                 return exc
             except psycopg.Error as exc:
-                if attempt == task.settings.attempts or not is_transient(exc):
-                    return translate(exc, task.target, f"cannot apply {task}")
+                # What is staged waits as a whole: whoever plans tries again, and others go on.
+                is_locked = work is _stage and isinstance(exc, psycopg.errors.LockNotAvailable)
+                is_last = attempt == task.settings.attempts or not is_transient(exc)
+                if is_last or is_locked:
+                    is_slow = task.limit_s and isinstance(exc, psycopg.errors.QueryCanceled)
+                    words = f"cannot apply {task}"
+                    return TooSlow(task.source) if is_slow else translate(exc, task.target, words)
             except Exception as exc:  # noqa: BLE001  one source's, and of no table that can be told
                 return SpoolError(
                     f"cannot apply {task}: {unforeseen(exc)}",
@@ -146,6 +161,21 @@ def run_shard(task: ShardTask) -> ShardResult | PgreplError:
 
 class TableStopped(DdlError):
     """A table cannot be applied, and that is to stop everything: ``on_error = "stop"``."""
+
+
+class TooSlow(PgreplError):
+    """A statement took longer than others can wait for: the source goes on by itself."""
+
+    retry = Retry.TIMED
+
+    def __init__(self, source: str) -> None:
+        """Name the source."""
+        self.source = source
+        super().__init__(f'source "{source}": its changes take long to apply')
+
+    def __reduce__(self) -> tuple[type[TooSlow], tuple[str]]:
+        """Come back from another process as it was."""
+        return TooSlow, (self.source,)
 
 
 def stop_at(source: str, name: TableName, failed: TableFailed) -> TableStopped:
@@ -182,8 +212,10 @@ def _attempt_once(
     result = ShardResult(source_id=task.source_id, shard=task.shard)
     with _open_sessions(task) as sessions:
         with sessions.writer.transaction():
+            limit_statements(sessions.writer, task.limit_s)
             follow_parking(sessions.writer, task.source_id)
-            work(sessions, task, result)
+            with naming_blockers(task.target, sessions.writer, is_wanted=task.is_watched):
+                work(sessions, task, result)
             reach("replayer.before_commit")
         reach("replayer.after_commit")
     return result
@@ -195,18 +227,20 @@ class _Sessions:
 
     reader: Connection
     writer: Connection
+    #: Of what is to be read.
+    sizes: Sizes
 
 
 @contextmanager
 def _open_sessions(task: ShardTask) -> Iterator[_Sessions]:
     with lend_session(task.target, task.settings, "write") as writer:
-        size = weigh_parts(writer, task.source_id, task.from_seq, task.to_seq, task.buckets)
-        if size <= task.settings.step_bytes:
-            yield _Sessions(writer, writer)
+        sizes = weigh_parts(writer, task.source_id, task.from_seq, task.to_seq, task.buckets)
+        if sizes.weight <= task.settings.step_bytes:
+            yield _Sessions(writer, writer, sizes)
             return
         # What the reader locks stays locked until the other one has committed.
         with lend_session(task.target, task.settings, "read") as reader, reader.transaction():
-            yield _Sessions(reader, writer)
+            yield _Sessions(reader, writer, sizes)
 
 
 def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
@@ -290,6 +324,8 @@ def _apply_live_tables(
 def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
     # Spark may repeat a task whose staging tables exist already: each attempt has its own names.
     prefix = f"{task.staging_prefix}_{task.shard}_{uuid4().hex[:8]}"
+    # All other sources of the job wait as long.
+    limit_waits(sessions.writer, task.settings.table_lock_s)
     with _chunks(sessions, task) as chunks:
         for chunk in chunks:
             for name, changes in chunk.changes.items():
@@ -325,6 +361,7 @@ def _chunks(sessions: _Sessions, task: ShardTask) -> Iterator[Iterator[Chunk]]:
         to_seq=task.to_seq,
         buckets=task.buckets,
         settings=task.settings,
+        sizes=sessions.sizes,
     )
     if reader is sessions.writer:
         yield chunks

@@ -95,12 +95,16 @@ def array_statements(shape: Shape, net: KeyedNet) -> Sequence[ArrayStatement] | 
     """Return what applies a net change, in order; None when it has to be staged."""
     if len(net.rows) + len(net.removed) > FEW_ROWS or not _has_arrays(shape):
         return None
+    size = 0
     updated: dict[_Columns, list[Sequence[bytes]]] = {}
     inserted: dict[_Columns, list[Sequence[bytes]]] = {}
     for key, state in net.rows.items():
         if state.old_key is not None and state.old_key != key:
             return None
         columns, values = last_state(state, shape.carried, net.key, key)
+        size += sum(map(len, values))
+        if size > _FEW_BYTES:
+            return None
         groups = inserted if state.old_key is None else updated
         groups.setdefault(columns, []).append(values)
     places = {name: place for place, name in enumerate(shape.carried)}
@@ -122,8 +126,7 @@ def array_statements(shape: Shape, net: KeyedNet) -> Sequence[ArrayStatement] | 
         if not names:
             return None
         statements.append(ArrayStatement(_insert(shape, names), _pick(rows, places, names), None))
-    size = sum(len(array.text) for statement in statements for array in statement.arrays)
-    return statements if size <= _FEW_BYTES else None
+    return statements
 
 
 def start(connection: Connection, statement: ArrayStatement) -> RawCursor[TupleRow]:

@@ -17,7 +17,7 @@ from pgrepl.decoding.changes import NULL, Change, Key, Layout, Run
 from pgrepl.decoding.shape import Shape
 from pgrepl.native import native
 from pgrepl.postgres.connect import Connection
-from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, RowState
+from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, RowState, UpdatedRows
 from pgrepl.replayer.shard.merging.packing import PACK, pack_rows, packed_columns, read_types
 
 __all__ = [
@@ -156,13 +156,22 @@ class _KeyedWriter:
         self._net = net
         self.groups: dict[tuple[str, ...], int] = {}
         self.counts: dict[tuple[str, int], int] = {}
-        self.has_old_keys = bool(net.removed) or any(
-            state.old_key is not None and state.old_key != key for key, state in net.rows.items()
+        self.has_old_keys = bool(net.removed) or (
+            not isinstance(net.rows, UpdatedRows)
+            and any(
+                state.old_key is not None and state.old_key != key
+                for key, state in net.rows.items()
+            )
         )
 
     def rows(self) -> list[bytes]:
         """Return the rows, many in one where nothing but their values differs."""
         carried = self._shape.carried
+        updated = self._net.rows
+        if isinstance(updated, UpdatedRows) and updated.layout.columns == carried:
+            self.groups[carried] = 0
+            self.counts["U", 0] = len(updated)
+            return list(join_rows(updated.changes, len(carried) + 1, self._head("U", 0, None)))
         counts: Counter[tuple[str, int]] = Counter()
         rows: list[bytes] = []
         plain: dict[tuple[str, Layout], list[Change]] = {}

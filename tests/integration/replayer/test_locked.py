@@ -135,6 +135,21 @@ def test_batch_consistency_waits_for_the_table(pipeline):
     assert is_equal(pipeline)
 
 
+@pytest.mark.parametrize("change", ["update b set v = 'new'", "truncate b"])
+def test_batch_consistency_names_who_holds_the_lock(pipeline, change):
+    pipeline.source.execute(change)
+    pipeline.receive()
+    settings = replace(QUICK, table_lock_s=0.3, truncate_lock_s=0.3)
+    with locked(pipeline, "lock table {}.b") as pid:
+        result = pipeline.replay(settings, consistency="batch")
+        assert f"locked by process {pid} (" in result.error.message
+        assert f"process {pid} (" in pipeline.target.value(
+            "select message from replication.failure"
+        )
+    assert pipeline.replay(settings, consistency="batch").error is None
+    assert is_equal(pipeline)
+
+
 def test_lock_is_no_reason_to_stop(pipeline):
     pipeline.source.execute("update a set v = 'new'; update b set v = 'new'")
     pipeline.receive()

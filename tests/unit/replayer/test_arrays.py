@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from weakref import ref
 
@@ -10,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.decoding.changes import NULL
+from pgrepl.decoding.wal2json.grammar import copy_value
+from pgrepl.errors import SpoolError
 from pgrepl.replayer.shard.fold import KeyedNet, net_of
 from pgrepl.replayer.shard.merging.arrays import FEW_ROWS, array_statements
 from pgrepl.replayer.shard.merging.copy_text import array_text
@@ -74,6 +79,42 @@ def parse_array(text):
 )
 def test_array_has_the_values(values):
     assert parse_array(array_text([copy_text(value) for value in values])) == values
+
+
+@given(st.text(st.sampled_from('ab"\\\n\t\b\f\x01\x1f/u0é'), max_size=8))
+def test_control_characters_are_themselves(text):
+    printed = json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    assert parse_array(array_text([copy_value(printed)])) == [text]
+
+
+@pytest.mark.parametrize("text", [rb"a\u0000", rb"\u0020", rb"\u12", b"\\u0001\0", rb"\\\\\u00e9"])
+def test_escapes_that_wal2json_does_not_print_are_refused(text):
+    with pytest.raises(SpoolError, match="cannot be read"):
+        copy_value(text)
+
+
+def peak_of(run: Callable[[], object]) -> int:
+    """Return the most bytes that were taken at once."""
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_escapes_take_no_memory_each():
+    text = rb"\"\\\n\u0001" * 100_000
+    assert peak_of(lambda: copy_value(text)) < 6 * len(text)
+    text = rb"\"\\\n" * 100_000
+    assert peak_of(lambda: array_text([text])) < 6 * len(text)
+
+
+def test_no_array_is_made_of_what_is_too_big_for_one():
+    changes = read(TABLE, [line("I", {"id": 1, "note": '"' * (5 << 20), "body": "y"})])
+    net = net_of(TABLE, changes)
+    assert isinstance(net, KeyedNet)
+    assert peak_of(lambda: array_statements(TABLE, net)) < 1 << 20
 
 
 def test_each_kind_of_change_is_a_statement():

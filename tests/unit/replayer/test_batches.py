@@ -9,7 +9,7 @@ import pytest
 
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
-from pgrepl.replayer.batches import Limits, plan_batch, shard_buckets
+from pgrepl.replayer.batches import Limits, plan_batch, shard_buckets, slice_counts
 from pgrepl.store.spool.spool_rows import Segment
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -109,3 +109,34 @@ def test_damage_behind_a_limit_is_not_looked_at_yet():
 
 def test_buckets_are_dealt_by_their_number():
     assert shard_buckets(frozenset({0, 1, 4, 6, 63}), 4) == {0: [0, 4], 1: [1], 2: [6], 3: [63]}
+
+
+def test_batch_knows_the_changes_of_each_bucket():
+    segments = [
+        segment(1, buckets=[3, 7], bucket_changes=[1, 20]),
+        segment(2, buckets=[7], bucket_changes=[5]),
+    ]
+    batch = plan_batch(segments, 0, ALL)
+    assert batch is not None
+    assert batch.bucket_changes == {3: 1, 7: 25}
+
+
+@pytest.mark.parametrize(
+    ("changes", "shard_count", "expected"),
+    [
+        # Another table with one change does not keep a session from the one with all others.
+        ({0: 299_999, 1: 1}, 2, {0: 2, 1: 1}),
+        ({0: 100}, 4, {0: 4}),
+        ({0: 100, 1: 100}, 4, {0: 2, 1: 2}),
+        ({0: 100, 1: 100, 2: 100}, 4, {0: 2, 1: 2, 2: 2}),
+        ({0: 120, 1: 100, 2: 100, 3: 80}, 4, {0: 1, 1: 1, 2: 1, 3: 1}),
+        ({0: 1}, 1, {0: 1}),
+    ],
+)
+def test_sessions_are_dealt_by_the_changes_of_shards(changes, shard_count, expected):
+    dealt = shard_buckets(frozenset(changes), shard_count)
+    assert slice_counts(dealt, changes, shard_count) == expected
+
+
+def test_shards_whose_changes_nobody_counted_share_evenly():
+    assert slice_counts({0: [0], 1: [1]}, {}, 4) == {0: 2, 1: 2}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgrepl.replayer import ReplaySettings
-from pgrepl.replayer.pacing import Arrivals, Pause, seconds_apart
+from pgrepl.replayer.pacing import Arrivals, Pause, bytes_to_hold, seconds_apart
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = ReplaySettings(pace_s=1.0, hold_s=5.0)
@@ -89,3 +89,25 @@ def test_a_receiver_of_an_older_version_does_not_say_how_much():
     heard = arrivals("shop more")
     assert heard.has_more
     assert heard.byte_count == 0
+
+
+HOLDS = ReplaySettings(hold_bytes=100, chunk_bytes=1000)
+
+
+@pytest.mark.parametrize(
+    ("held", "counts", "next_one"),
+    [
+        # Of new rows none comes again.
+        (100, [(5000, 5000)], 100),
+        (400, [(5000, 5000)], 100),
+        # Few of the rows of a big table, and all of a small one: next to nothing is saved.
+        (100, [(20_000, 19_800), (20_000, 10)], 100),
+        (100, [(14_000, 10_000)], 400),
+        (400, [(14_000, 10_000)], 1000),
+        (1000, [(14_000, 10_000)], 1000),
+        (100, [(50_000, 100)], 400),
+        (400, [], 100),
+    ],
+)
+def test_more_is_waited_for_where_the_same_rows_come_again(held, counts, next_one):
+    assert bytes_to_hold(held, counts, HOLDS) == next_one

@@ -30,9 +30,9 @@ def test_next_is_made_while_the_last_is_worked_on_but_not_the_one_behind_it():
 
     with one_ahead(make()) as items:
         assert next(items) == 0
-        assert is_begun[1].wait(10)
+        assert is_begun[1].wait(120)
         assert next(items) == 1
-        assert is_begun[2].wait(10)
+        assert is_begun[2].wait(120)
         assert begun == [0, 1, 2]
 
 

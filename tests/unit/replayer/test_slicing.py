@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgrepl.decoding import changes as decoded
 from pgrepl.decoding.changes import DELETE, INSERT, UPDATE, Layout, Run, TableChanges
 from pgrepl.decoding.shape import Column, Shape
+from pgrepl.native import native
+from pgrepl.replayer.shard import slicing
 from pgrepl.replayer.shard.slicing import has_fixed_keys, leave_out, slice_changes
 
 
@@ -95,3 +98,39 @@ def test_changes_whose_keys_are_not_fixed_are_told(runs):
 def test_table_without_a_key_has_no_slices():
     keyless = Shape("s", "t", "r", [column("a")], ())
     assert not has_fixed_keys(keyless, TableChanges(("s", "t"), keyless))
+
+
+MOVED = KEYS.flatmap(lambda new: KEYS.map(lambda old: (UPDATE, *new, b"n", *old)))
+
+
+@pytest.mark.skipif(native is None, reason="nothing is compiled here")
+@given(st.lists(st.one_of(RUNS, st.tuples(st.just(FULL), st.lists(MOVED, min_size=1)))))
+def test_what_is_compiled_deals_as_python_does(runs):
+    """Which slice a row belongs to is the same in every process, with and without it."""
+    changes = table(*runs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slicing, "native", None)
+        patch.setattr(decoded, "native", None)
+        is_fixed = has_fixed_keys(SHAPE, changes)
+        dealt = [own.runs for own in slice_changes(SHAPE.key, changes, 3)]
+    assert has_fixed_keys(SHAPE, changes) == is_fixed
+    assert [own.runs for own in slice_changes(SHAPE.key, changes, 3)] == dealt
+
+
+@pytest.mark.skipif(native is None, reason="nothing is compiled here")
+@pytest.mark.parametrize(
+    ("changes", "places", "count"),
+    [
+        ([(b"U",)], (1,), 2),
+        ([(b"U", b"1")], (-1,), 2),
+        ([(b"U", "1")], (1,), 2),
+        ([[b"U", b"1"]], (1,), 2),
+        ([(b"U", b"1")], (), 2),
+        ([(b"U", b"1")], (1,), 0),
+        ([(b"U", b"1")], (1,) * 33, 2),
+    ],
+)
+def test_what_is_no_change_is_refused(changes, places, count):
+    assert native is not None
+    with pytest.raises((IndexError, TypeError, ValueError)):
+        native.deal(changes, places, count)
