@@ -21,9 +21,19 @@ logger = logging.getLogger(__name__)
 
 #: Others that want the table wait behind us for no longer than this.
 _LOCK_TIMEOUT_MS = 1000
+#: Unless only a vacuum is in the way: that of autovacuum is ended by the server for whoever has
+#: waited for deadlock_timeout, and for nobody who gives up before.
+_AFTER_DEADLOCK_TIMEOUT_MS = 500
 _PAUSE_S = 0.5
 #: Who waits longer than this says for whom.
 _TOLD_AFTER_S = 2.0
+#: The condition for locks on a table and its partitions.
+_ITS_LOCKS = SQL(
+    "locktype = 'relation' and granted"
+    " and relation in (select to_regclass(%(table)s)"
+    "  union select relid from pg_partition_tree(to_regclass(%(table)s)))"
+    " and database = (select oid from pg_database where datname = current_database())"
+)
 
 
 def lock_patiently(
@@ -57,7 +67,7 @@ def lock_patiently(
             with connection.transaction():
                 connection.execute("set local session_replication_role = replica")
                 connection.execute("set local row_security = off")
-                connection.execute(f"set local lock_timeout = {_LOCK_TIMEOUT_MS}")
+                connection.execute(f"set local lock_timeout = {_timeout_ms(connection, table)}")
                 connection.execute(lock.format(Identifier(*table)))
                 work()
         except errors.LockNotAvailable as exc:
@@ -78,16 +88,34 @@ def lock_patiently(
             return
 
 
+def _timeout_ms(connection: Connection, table: tuple[str, str]) -> int:
+    """Return how long the lock is waited for."""
+    ((is_vacuumed, deadlock_ms),) = connection.execute(
+        SQL(
+            "select coalesce(bool_or(mode = 'ShareUpdateExclusiveLock'), false)"
+            " and not bool_or(mode in ('RowExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock',"
+            "  'ExclusiveLock', 'AccessExclusiveLock')),"
+            " (select setting::integer from pg_settings where name = 'deadlock_timeout')"
+            " from pg_locks where {}"
+        ).format(_ITS_LOCKS),
+        {"table": Identifier(*table).as_string()},
+    ).fetchall()
+    if not is_vacuumed:
+        return _LOCK_TIMEOUT_MS
+    return max(_LOCK_TIMEOUT_MS, int(deadlock_ms) + _AFTER_DEADLOCK_TIMEOUT_MS)
+
+
 def _find_blockers(connection: Connection, table: tuple[str, str], *, with_readers: bool) -> str:
     """Return who has a lock that keeps us from ours, in words."""
     rows = connection.execute(
-        "select l.pid, a.usename::text, extract(epoch from now() - a.xact_start)::integer"
-        " from pg_locks l left join pg_stat_activity a using (pid)"
-        " where l.locktype = 'relation' and l.relation = to_regclass(%s) and l.granted"
-        " and l.database = (select oid from pg_database where datname = current_database())"
-        " and l.pid <> pg_backend_pid()"
-        " and (%s or l.mode not in ('AccessShareLock', 'RowShareLock')) order by 1",
-        (Identifier(*table).as_string(), with_readers),
+        SQL(
+            "select l.pid, a.usename::text, extract(epoch from now() - a.xact_start)::integer"
+            " from (select distinct pid from pg_locks"
+            " where {} and pid <> pg_backend_pid()"
+            " and (%(with_readers)s or mode not in ('AccessShareLock', 'RowShareLock'))) l"
+            " left join pg_stat_activity a using (pid) order by 1"
+        ).format(_ITS_LOCKS),
+        {"table": Identifier(*table).as_string(), "with_readers": with_readers},
     ).fetchall()
     said = [
         f"pid {pid}" + (f" of {role}" if role else "") + (f" for {s} s" if s is not None else "")

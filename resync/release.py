@@ -67,7 +67,8 @@ def apply_waiting(
     return applied
 
 
-_SETTINGS = ReplaySettings()
+#: What waited is applied in pieces: one takes about four times its bytes in memory.
+_SETTINGS = ReplaySettings(chunk_bytes=16 * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class TableCopies:
             jobs=_JOBS,
             wait_s=_WAIT_S,
             is_local=True,
+            starts_over=False,
             pause=pause,
         )
         config = self.config.source(source)

@@ -34,6 +34,9 @@ class ResyncOptions:
     wait_s: int = 300
     #: Whether processes of our own copy, whatever the master is.
     is_local: bool = False
+    #: Whether to wait for replay, and start over, when a table changes as its copy begins; replay
+    #: itself comes back later.
+    starts_over: bool = True
     #: Sleeps, or raises to break it all off.
     pause: Callable[[float], None] = time.sleep
 

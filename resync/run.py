@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
@@ -16,8 +16,8 @@ from pgrepl.catalog.rule_facts import check_rules
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.catalog.unreadable import unreadable_error
 from pgrepl.config.model import Config, SourceConfig
-from pgrepl.config.naming import shown_name
-from pgrepl.errors import PgreplError, TargetError, UsageError
+from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
+from pgrepl.errors import PgreplError, SourceChanged, TargetError, UsageError
 from pgrepl.postgres.advisory_locks import (
     copy_lock,
     resync_lock,
@@ -27,13 +27,16 @@ from pgrepl.postgres.advisory_locks import (
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.server import identify
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.resync.changed import TablesChangedError, await_settled
 from pgrepl.resync.choice import TableFacts, choose_way
 from pgrepl.resync.chunked import ChunkedResync, ObstacleError, find_obstacle, run_chunked
+from pgrepl.resync.joining.empty_roots import make_empty_roots
 from pgrepl.resync.joining.late_keys import make_late_keys
+from pgrepl.resync.references import References
 from pgrepl.resync.report import CancelledError, ResyncOptions, ResyncReport
 from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.slot import check_slot
-from pgrepl.resync.tables import Choosing
+from pgrepl.resync.tables import Choosing, DdlPendingError
 from pgrepl.resync.whole.run import WholeResync
 from pgrepl.resync.whole.shadow import drop_orphans
 from pgrepl.store.migrations import migrate
@@ -56,6 +59,8 @@ __all__ = ["resync_tables"]
 logger = logging.getLogger(__name__)
 
 _STAGE = "basebackup"
+#: A table that changes again and again whenever its copy begins is left to a person.
+_MOST_ATTEMPTS = 20
 
 
 def resync_tables(
@@ -76,6 +81,41 @@ def resync_tables(
 
     """
     begin = time.monotonic()
+    changed: TablesChangedError | None = None
+    done: list[TableProgress] = []
+    for _ in range(_MOST_ATTEMPTS):
+        try:
+            report = _attempt(config, source, options, watcher, go_on)
+        except TablesChangedError as exc:
+            if not options.starts_over:
+                raise exc.error from exc
+            changed = exc
+            done += exc.done
+        except DdlPendingError:
+            # Of a table that has just changed it is a matter of time.
+            if changed is None:
+                raise
+        else:
+            seconds = time.monotonic() - begin
+            return replace(report, tables=[*done, *report.tables], seconds=seconds)
+        logger.info("resync starts over: %s", changed.error.message)
+        names = await_settled(config, source, options, changed)
+        if not names:
+            gone = [table.key for table in changed.tables]
+            seconds = time.monotonic() - begin
+            return ResyncReport(source=source.name, tables=done, gone=gone, seconds=seconds)
+        chosen = TableSelection.of(exact_pattern(*name) for name in names)
+        options = replace(options, tables=chosen, is_where_needed=False)
+    raise AssertionError("no attempt was made") if changed is None else changed.error
+
+
+def _attempt(
+    config: Config,
+    source: SourceConfig,
+    options: ResyncOptions,
+    watcher: Watcher,
+    go_on: Callable[[Sequence[TableProgress]], None],
+) -> ResyncReport:
     endpoint = config.target.endpoint
     with ExitStack() as stack:
         target = stack.enter_context(connect(endpoint, _STAGE))
@@ -102,20 +142,24 @@ def resync_tables(
             tables = choosing.choose()
             gone = choosing.forget_gone()
             passed_over = choosing.find_passed_over()
-        if choosing.unreadable and not tables and not gone:
+        is_any = bool(tables or gone or choosing.empty_roots)
+        if choosing.unreadable and not is_any:
             raise unreadable_error(source.endpoint, choosing.unreadable)
-        if passed_over and not tables and not gone and not options.is_where_needed:
+        if passed_over and not is_any and not options.is_where_needed:
             names = ", ".join(shown_name(*key) for key in passed_over)
             raise UsageError(
                 f'the patterns of source "{source.name}" do not take in {names}: a copy that is'
                 " there stays as it is, and gets no changes",
                 hint="Take it in in pgrepl.toml, restart pgrepl receive, and run the same command.",
             )
-        if not tables and not gone and not options.is_where_needed:
+        if not is_any and not options.is_where_needed:
             raise UsageError(
                 f'no replicated table of source "{source.name}" matches the names given',
                 hint="Write schema.table as on the source; * stands for any characters.",
             )
+        make_empty_roots(sides, choosing.empty_roots)
+        references = References(sides, tables)
+        references.drop()
         run = _Run(sides, choosing, watcher)
         copied, live = run.copy(tables) if tables else ((), ())
         if copied:
@@ -123,6 +167,7 @@ def resync_tables(
             go_on(copied)
             run.finish()
         if tables:
+            references.note()
             make_late_keys(sides)
     return ResyncReport(
         source=source.name,
@@ -130,7 +175,7 @@ def resync_tables(
         gone=gone,
         unreadable=choosing.unreadable,
         passed_over=passed_over,
-        seconds=time.monotonic() - begin,
+        seconds=0.0,
     )
 
 
@@ -161,26 +206,37 @@ class _Run:
             take_lock(self._target, resync_lock(self._sides.source.name, table.key))
         with translated(endpoint, "cannot record what is to be copied"):
             rows = {table.key: self._request(table) for table in tables}
+        chunked = [t for t in tables if rows[t.key].way == "chunked"]
+        live: list[tuple[str, str]] = []
         try:
-            self._run_whole([Whole(t, rows[t.key]) for t in tables if rows[t.key].way == "whole"])
-            for table in tables:
-                if rows[table.key].way == "chunked":
+            self._run_whole([Whole(t, rows[t.key]) for t in tables if t not in chunked])
+            for done, table in enumerate(chunked):
+                try:
                     resync = self._run_chunked(table, rows[table.key])
-                    del rows[table.key]
-                    rows[resync.key] = resync
+                except SourceChanged as exc:
+                    left = [t for t in tables if t not in chunked[:done]]
+                    raise TablesChangedError(left, exc, self._read_progress(live)) from exc
+                del rows[table.key]
+                rows[resync.key] = resync
+                if resync.way == "chunked":
+                    live.append(resync.key)
         except CancelledError:
             raise
+        except SourceChanged as exc:
+            raise TablesChangedError(tables, exc) from exc
         except PgreplError as exc:
             self._note(rows.values(), exc)
             raise
-        ways = {key: row.way for key, row in rows.items()}
-        copied: dict[str, list[TableProgress]] = {"whole": [], "chunked": []}
-        with translated(endpoint, "cannot read what was copied"):
-            for progress in read_progress(self._target, self._sides.source_id):
-                key = progress.schema_name, progress.table_name
-                if key in ways:
-                    copied[ways[key]].append(progress)
-        return copied["whole"], copied["chunked"]
+        return self._read_progress(rows.keys() - set(live)), self._read_progress(live)
+
+    def _read_progress(self, keys: Collection[tuple[str, str]]) -> Sequence[TableProgress]:
+        """Return what was copied of some tables."""
+        with translated(self._sides.endpoint, "cannot read what was copied"):
+            return [
+                progress
+                for progress in read_progress(self._target, self._sides.source_id)
+                if (progress.schema_name, progress.table_name) in keys
+            ]
 
     def finish(self) -> None:
         """Do what has to wait until the tables are caught up."""

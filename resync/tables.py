@@ -10,7 +10,7 @@ from pgrepl.catalog.unreadable import Unreadable, read_unreadable_tables
 from pgrepl.config.naming import shown_name
 from pgrepl.config.rules import Rules
 from pgrepl.ddl_capture.missed import is_behind
-from pgrepl.errors import TargetError
+from pgrepl.errors import SourceChanged, TargetError
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.sides import Sides
 from pgrepl.store.sources import read_target_schemas
@@ -18,7 +18,11 @@ from pgrepl.store.tables.source_tables import find_copy, read_source_oids, remov
 from pgrepl.store.tables.table_marks import read_marked_pending, read_needing
 from pgrepl.store.tables.unselected import find_unselected
 
-__all__ = ["Choosing"]
+__all__ = ["Choosing", "DdlPendingError"]
+
+
+class DdlPendingError(TargetError):
+    """A copy is not what its table is, and DDL that is not applied yet may be why."""
 
 
 class Choosing:
@@ -34,6 +38,8 @@ class Choosing:
         #: Tables asked for that the role may not read: they keep nobody from copying the others.
         self.unreadable: Sequence[Unreadable] = ()
         self._first: set[tuple[str, str]] = set()
+        #: Partitioned tables asked for that have no partition and that the target has not.
+        self.empty_roots: Sequence[SourceTable] = ()
         #: Which relations of the source the copies are taken for.
         self._oids = dict(read_source_oids(sides.target, sides.source_id))
         #: Tables whose copies have other columns, and the other partitions of their roots.
@@ -50,12 +56,23 @@ class Choosing:
         if options.is_where_needed:
             needing = read_needing(self._target, self._sides.source_id)
         with translated(self._source.endpoint, "cannot read the catalogue"):
-            possible = [
+            selected = [
                 table
                 for table in read_tables(self._sides.source_session, self._source.rules)
-                if not table.is_partitioned
-                and not table.is_unlogged
+                if not table.is_unlogged
                 and self._source.selection.matches(table.root_schema, table.root_name)
+            ]
+            possible = [table for table in selected if not table.is_partitioned]
+            filled = {_root(table) for table in possible}
+            self.empty_roots = [
+                table
+                for table in selected
+                if table.key == _root(table)
+                and table.is_partitioned
+                and table.key not in filled
+                and wanted.matches(*table.key)
+                and (needing is None or table.key in needing)
+                and self._find_copy(table) is None
             ]
             self._first = {t.key for t in possible if self._find_copy(t) is None}
             asked = {
@@ -93,14 +110,14 @@ class Choosing:
 
         Raises
         ------
-        TargetError
+        DdlPendingError
             naming one whose copy has another name until DDL that waits is applied.
 
         """
         copies = {oid: key for key, oid in self._oids.items()}
         renamed = [table for table in tables if copies.get(table.oid, table.key) != table.key]
         if renamed and self._is_ddl_awaited():
-            raise TargetError(
+            raise DdlPendingError(
                 f"{self._endpoint}: the copy of {renamed[0]} is still called"
                 f" {shown_name(*copies[renamed[0].oid])} here",
                 hint="Let replay apply the DDL that renames it, and run the same command again.",
@@ -111,13 +128,14 @@ class Choosing:
 
         Raises
         ------
-        TargetError
+        DdlPendingError
             when DDL that waits in the stream may be about to give them the source's.
 
         """
         differing = self._differing([t for t in tables if not self.is_first(t)])
         if differing and self._is_ddl_awaited():
-            raise next(iter(differing.values()))
+            error = next(iter(differing.values()))
+            raise DdlPendingError(error.message, hint=error.hint)
         # Nothing will rename or drop their copies: those are what was left of other tables.
         self._oids |= {table.key: table.oid for table in tables if table.key in differing}
         differing = self._differing([t for t in tables if t.key in differing])
@@ -171,13 +189,28 @@ class Choosing:
 
         Raises
         ------
-        TargetError
+        SourceChanged
             naming one that did.
+        TargetError
+            naming one whose copy did.
 
         """
+        for table in self.find_changed(tables):
+            raise SourceChanged(
+                f"{self._source.endpoint}: table {table} was renamed, dropped or altered while the"
+                " copy began",
+                hint="Run the same command again.",
+            )
         left = [t for t in tables if not self.is_first(t) and not self.is_remade(t)]
         for error in self._differing(left).values():
             raise error
+
+    def find_changed(self, tables: Collection[SourceTable]) -> Sequence[SourceTable]:
+        """Return the tables that are not what they were when they were chosen."""
+        with translated(self._source.endpoint, "cannot read the catalogue"):
+            read = read_tables(self._sides.source_session, self._source.rules)
+        now = {table.oid: (table.key, table.definition) for table in read}
+        return [table for table in tables if now.get(table.oid) != (table.key, table.definition)]
 
     def _differing(self, tables: Collection[SourceTable]) -> dict[tuple[str, str], TargetError]:
         """Return tables whose copies cannot take their rows as they are, each with why."""
@@ -209,7 +242,7 @@ class Choosing:
                 f"{self._endpoint}: the copy of {table} was dropped meanwhile",
                 hint="Run the same command again.",
             )
-        return is_copy_of(columns, read_columns(self._target, copy))
+        return is_copy_of(columns, read_columns(self._target, copy), table.omitted)
 
 
 def _root(table: SourceTable) -> tuple[str, str]:

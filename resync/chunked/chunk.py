@@ -19,7 +19,7 @@ from pgrepl.basebackup.rows.copy_pipe import Transferred, transfer
 from pgrepl.catalog.tables import SourceTable, is_copy_of, read_columns
 from pgrepl.config.dsn import Endpoint
 from pgrepl.decoding.shape import Shape
-from pgrepl.errors import DdlError
+from pgrepl.errors import DdlError, PgreplError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
@@ -30,7 +30,8 @@ from pgrepl.resync.chunked.ending import EndedError
 from pgrepl.resync.chunked.pacing import estimate_chunks
 from pgrepl.resync.chunked.rows import ChunkRows
 from pgrepl.resync.chunked.scope import KeyScope, RangeScope, Scope
-from pgrepl.store.progress.shard_progress import read_least_applied
+from pgrepl.resync.chunked.watermarks import Watermarks
+from pgrepl.store.progress.shard_progress import read_passed
 from pgrepl.store.resync.resync_chunks import (
     LiveCopy,
     add_chunk,
@@ -72,7 +73,7 @@ _LOCK_TIMEOUT_MS = 500
 _SNAPSHOTS = 20
 _SNAPSHOT_S = 0.02
 #: The number of keys that are read again at once.
-_KEYS = 200
+_KEYS = 2_000
 
 
 class NotNowError(Exception):
@@ -111,6 +112,8 @@ class Chunk:
     byte_count: int
     #: How long changes of the table had to wait.
     seconds: float
+    #: How long it had to wait for replay itself.
+    waited_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +126,7 @@ class ChunkMaker:
     target: Connection
     source_id: int
     table: SourceTable
+    watermarks: Watermarks
 
     def place_range(self, limit: int) -> Chunk:
         """Place the next range of keys, at most ``limit`` rows.
@@ -133,11 +137,13 @@ class ChunkMaker:
             when it is not placed.
 
         """
+        asked = time.monotonic()
         with self._live_copy() as (copy, begin):
             if copy.is_copied:
                 raise NotNowError("all ranges are copied")
             done = self._place(copy, RangeScope(copy.last_key, limit))
-            return Chunk(done.row_count, done.byte_count, time.monotonic() - begin)
+            seconds = time.monotonic() - begin
+            return Chunk(done.row_count, done.byte_count, seconds, begin - asked)
 
     def place_keys(self) -> None:
         """Place keys that are to be read again, some of them.
@@ -170,7 +176,7 @@ class ChunkMaker:
                 restart_chunks(self.target, copy.resync_id)
                 restart = copy.resync_id
             if restart is None:
-                applied = read_least_applied(self.target, self.source_id)
+                applied = read_passed(self.target, self.source_id)
                 if applied is not None:
                     pass_chunks(self.target, copy.resync_id, applied)
                 yield copy, begin
@@ -186,6 +192,11 @@ class ChunkMaker:
             try:
                 yield
             except _RENAMED as exc:
+                raise DdlAwaitedError(f"DDL on {self.table}") from exc
+            except PgreplError as exc:
+                # A schema that is renamed asks for no lock on its tables.
+                if not isinstance(exc.__cause__, _RENAMED):
+                    raise
                 raise DdlAwaitedError(f"DDL on {self.table}") from exc
 
     def _version(self) -> str | None:
@@ -206,6 +217,7 @@ class ChunkMaker:
                 (self.endpoint, self.target, rows.copy_in()),
                 self.table,
             )
+            self._check_name()
             reach("resync.chunk_read")
         self._put(copy, scope, rows, done, start)
         remove_xids(self.target, copy.resync_id)
@@ -280,9 +292,7 @@ class ChunkMaker:
             self.source_session.execute(
                 SQL("lock table only {} in access share mode").format(self.table.identifier)
             )
-            ((snapshot, lsn),) = self.source_session.execute(
-                "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()"
-            ).fetchall()
+            return self.watermarks.take(self.source_session)
         except errors.LockNotAvailable:
             self.source_session.execute("rollback")
             raise NotNowError(f"a lock on {self.table} on the source") from None
@@ -292,23 +302,28 @@ class ChunkMaker:
         except BaseException:
             self.source_session.execute("rollback")
             raise
-        return CopyStart(lsn, snapshot)
 
     def _check_columns(self, shape: Shape) -> None:
         """Make sure that the snapshot's table is the one whose copy is on the target."""
         ((copy_oid,),) = self.target.execute(
             "select %s::regclass::oid::bigint", (shape.identifier.as_string(),)
         ).fetchall()
-        named = self.source_session.execute(
-            SQL("select {}::regclass::oid::bigint").format(
-                Literal(self.table.identifier.as_string())
-            )
-        ).fetchall()
+        self._check_name()
         columns = read_columns(self.source_session, self.table.oid)
         there = read_columns(self.target, copy_oid)
         plain = {column.name for column in there if not column.is_generated}
         names = set(self.table.columns)
         # DDL may have been applied since the shape was read.
         is_same = {column.name for column in columns} & plain == names <= shape.by_name.keys()
-        if named != [(self.table.oid,)] or not is_same or not is_copy_of(columns, there):
+        if not is_same or not is_copy_of(columns, there, self.table.omitted):
+            raise DdlAwaitedError(f"DDL on {self.table} that is not applied yet")
+
+    def _check_name(self) -> None:
+        """Make sure that the name is still that of the table, also after rows were read by it."""
+        named = self.source_session.execute(
+            SQL("select {}::regclass::oid::bigint").format(
+                Literal(self.table.identifier.as_string())
+            )
+        ).fetchall()
+        if named != [(self.table.oid,)]:
             raise DdlAwaitedError(f"DDL on {self.table} that is not applied yet")

@@ -13,9 +13,10 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.config.naming import shown_name
 from pgrepl.errors import TargetError, TargetUnavailable
 from pgrepl.failpoint import reach
+from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.progress.shard_progress import read_least_applied, take_positions
+from pgrepl.store.progress.shard_progress import read_passed, take_positions
 from pgrepl.store.resync.resync_chunks import (
     LiveCopy,
     cancel_live,
@@ -23,6 +24,7 @@ from pgrepl.store.resync.resync_chunks import (
     end_live,
     find_live_copy,
     pass_chunks,
+    read_last_chunk,
     remove_chunks,
     restart_chunks,
 )
@@ -64,10 +66,17 @@ class Ending:
     def count_left(self) -> tuple[int, int]:
         """Return how many chunks replay has still to pass, and how many keys are to be read."""
         with translated(self.endpoint, "cannot follow replay"):
-            applied = read_least_applied(self.target, self.resync.source_id)
+            applied = read_passed(self.target, self.resync.source_id)
             if applied is not None:
                 pass_chunks(self.target, self.resync.resync_id, applied)
             return count_left(self.target, self.resync.resync_id)
+
+    def read_needed(self) -> tuple[Lsn, Lsn] | None:
+        """Return what replay has passed, and what it has to pass; None: nothing any more."""
+        with translated(self.endpoint, "cannot follow replay"):
+            applied = read_passed(self.target, self.resync.source_id)
+            needed = read_last_chunk(self.target, self.resync.resync_id)
+        return None if applied is None or needed is None else (applied, needed)
 
     def end(self, show: Callable[[], None] | None = None) -> bool:
         """End it, if nothing is left to do after all; ``show`` shows a table that is new."""

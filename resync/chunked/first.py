@@ -12,7 +12,7 @@ from contextlib import closing
 from pgrepl.basebackup.post_data import analyze
 from pgrepl.basebackup.snapshot import Keeper, SnapshotStart, keep_new_snapshot
 from pgrepl.catalog.tables import SourceTable
-from pgrepl.errors import SourceUnavailable
+from pgrepl.errors import SourceChanged
 from pgrepl.failpoint import reach
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.chunked.chunk import ObstacleError
@@ -59,7 +59,7 @@ class FirstCopy:
 
         Raises
         ------
-        SourceUnavailable
+        SourceChanged
             when DDL on the table was quicker.
 
         """
@@ -82,7 +82,7 @@ class FirstCopy:
         with translated(self._sides.source.endpoint, "cannot read the structure"):
             seen = Remake(self._sides, keeper.connection, [self._table]).fingerprint(self._table)
             if seen != self._fingerprint():
-                raise SourceUnavailable(
+                raise SourceChanged(
                     f"{self._sides.source.endpoint}: table {self._table} was altered while the copy"
                     " began",
                     hint="Run the same command again.",

@@ -10,23 +10,29 @@ __all__ = ["FIRST_LIMIT", "estimate_chunks", "next_limit"]
 
 #: Changes of the table wait for as long as a chunk takes.
 _SECONDS = 0.5
+#: Where replay is busy a chunk waits for its batch first: it may take as long as that took, or the
+#: copy would get one small chunk for each large batch. But no longer than this.
+_MOST_SECONDS = 5.0
 #: What a chunk costs besides its rows does not shrink with it: on a busy machine chunks of 100 to
 #: 300 rows made 400 rows a second, those of 5,000 made 4,400.
 FIRST_LIMIT = 5_000
-_MOST = 50_000
+_MOST = 200_000
 
 
-def next_limit(limit: int, row_count: int, seconds: float) -> int:
-    """Return how many rows the next chunk may have.
+def next_limit(limit: int, row_count: int, seconds: float, waited_s: float = 0.0) -> int:
+    """Return how many rows the next chunk may have, after one that had to wait before it began.
 
     >>> next_limit(10000, 10000, 0.1)
     20000
     >>> next_limit(20000, 20000, 1.0)
     10000
+    >>> next_limit(20000, 20000, 1.0, waited_s=3.0)
+    40000
     """
     if row_count < limit or seconds <= 0:
         return limit
-    factor = min(max(_SECONDS / seconds, 0.5), 2.0)
+    wanted_s = min(max(_SECONDS, waited_s), _MOST_SECONDS)
+    factor = min(max(wanted_s / seconds, 0.5), 2.0)
     return min(max(int(limit * factor), FIRST_LIMIT), _MOST)
 
 

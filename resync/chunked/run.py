@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from pgrepl.catalog.tables import SourceTable, read_tables
-from pgrepl.errors import TargetUnavailable, UsageError
+from pgrepl.ddl_capture.missed import is_behind
+from pgrepl.errors import SourceChanged, TargetUnavailable
 from pgrepl.failpoint import reach
 from pgrepl.masking import set_salts
 from pgrepl.postgres.advisory_locks import resync_lock, take_lock
@@ -27,13 +28,20 @@ from pgrepl.resync.chunked.first import FirstCopy
 from pgrepl.resync.chunked.keys import find_key
 from pgrepl.resync.chunked.obstacle import as_on_target, find_obstacle
 from pgrepl.resync.chunked.pacing import FIRST_LIMIT, next_limit
+from pgrepl.resync.chunked.passing import Look, Passing
+from pgrepl.resync.chunked.watermarks import Watermarks
 from pgrepl.resync.open_transactions import await_commits
 from pgrepl.resync.report import CancelledError
 from pgrepl.resync.sides import Sides
 from pgrepl.resync.slot import check_slot
 from pgrepl.resync.unsent_writers import await_unsent
 from pgrepl.store.progress.shard_progress import take_positions
-from pgrepl.store.resync.resync_chunks import begin_live, restart_chunks, set_chunk_key
+from pgrepl.store.resync.resync_chunks import (
+    LiveCopy,
+    begin_live,
+    restart_chunks,
+    set_chunk_key,
+)
 from pgrepl.store.resync.running_resyncs import (
     Amount,
     ResyncRow,
@@ -50,6 +58,9 @@ __all__ = ["ChunkedResync", "run_chunked"]
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.2
+#: How often keys are read again when all ranges are there. A row whose key changes again and again,
+#: faster than replay follows, would be read for ever.
+_MOST_ROUNDS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +85,34 @@ def run_chunked(work: ChunkedResync) -> tuple[str, str]:
     ------
     ObstacleError
         when it cannot be copied this way any more.
+    SourceChanged
+        when it was dropped.
     PgreplError
         whatever else is wrong; the same call repeated goes on after the last chunk.
 
     """
-    return _Run(work).run()
+    try:
+        return _Run(work).run()
+    except (EndedError, ObstacleError) as exc:
+        # What is found out first of a table that does not exist any more is a matter of time.
+        if _is_there(work):
+            raise
+        raise _dropped(work) from exc
+
+
+def _is_there(work: ChunkedResync) -> bool:
+    with translated(work.sides.source.endpoint, "cannot read the catalogue"):
+        ((is_there,),) = work.sides.source_session.execute(
+            "select exists (select from pg_class where oid = %s)", (work.table.oid,)
+        ).fetchall()
+    return bool(is_there)
+
+
+def _dropped(work: ChunkedResync) -> SourceChanged:
+    return SourceChanged(
+        f"{work.sides.source.endpoint}: table {work.table} was dropped while it was copied",
+        hint="There is nothing left to copy.",
+    )
 
 
 class _Run:
@@ -99,6 +133,10 @@ class _Run:
         self._limit = FIRST_LIMIT
         #: What is waited for, and since when.
         self._waits: tuple[str, float] | None = None
+        self._passing = Passing()
+        self._watermarks = Watermarks()
+        #: How often keys were read again since all ranges are there.
+        self._rounds = 0
 
     def run(self) -> tuple[str, str]:
         """Begin or go on, copy ranges, read keys again, catch up, end; return the name."""
@@ -129,6 +167,9 @@ class _Run:
     def _enter(self, resync: ResyncRow) -> ChunkMaker:
         """Begin, or take up what an earlier run began."""
         sides, table = self._sides, self._work.table
+        with translated(sides.source.endpoint, "cannot take a snapshot"):
+            # Reading may write to the WAL.
+            self._watermarks.take(sides.source_session)
         if resync.is_first:
             self._first = FirstCopy(sides, table, resync)
             if resync.state == "requested" or not self._first.take_up():
@@ -194,6 +235,14 @@ class _Run:
         table = replace(work.table, schema=self._key[0], name=self._key[1])
         obstacle = find_obstacle(self._sides.source_session, self._target, self._sides.row, table)
         if obstacle is not None:
+            if self._sides.options.starts_over and is_behind(
+                self._sides.source_session, self._target, self._sides.row
+            ):
+                # It may be gone when DDL is applied that changes the key.
+                raise SourceChanged(
+                    f"{self._sides.source.endpoint}: table {work.table} was altered: {obstacle}",
+                    hint="Run the same command again when replay has applied the DDL.",
+                )
             raise ObstacleError(work.table, obstacle)
         return [column.name for column in find_key(self._sides.source_session, work.table.oid)]
 
@@ -208,7 +257,7 @@ class _Run:
                 if table.oid == work.table.oid
             ]
         if not found:
-            raise UsageError(f"table {work.table} does not exist any more")
+            raise _dropped(work)
         table = replace(found[0], schema=self._key[0], name=self._key[1])
         with self._on_target("cannot read the columns"):
             table = as_on_target(self._target, self._source_id, table)
@@ -219,6 +268,7 @@ class _Run:
             target=self._target,
             source_id=self._source_id,
             table=table,
+            watermarks=self._watermarks,
         )
 
     def _step(self, maker: ChunkMaker) -> bool:
@@ -229,19 +279,45 @@ class _Run:
             raise CancelledError(f"the resync of {self._work.table} was cancelled")
         _, key_count = self._ending.count_left()
         if key_count:
+            self._count_round(copy)
             maker.place_keys()
         if not copy.is_copied:
             # Also while keys are left: what stands in their way may have to be copied first.
             chunk = maker.place_range(self._limit)
             self._waits = None
-            self._limit = next_limit(self._limit, chunk.row_count, chunk.seconds)
+            self._limit = next_limit(*(self._limit, chunk.row_count, chunk.seconds, chunk.waited_s))
             self._work.show(read_amount(self._target, self._resync_id))
             self._slow_down(chunk)
             return False
         if self._ending.count_left() == (0, 0) and self._end():
             return True
+        self._look_at_replay()
         self._wait_for("replay to pass the last chunk")
         return False
+
+    def _count_round(self, copy: LiveCopy) -> None:
+        """Give up when keys are read again without end."""
+        self._rounds = self._rounds + 1 if copy.is_copied else 0
+        if self._rounds > _MOST_ROUNDS:
+            raise ObstacleError(
+                self._work.table, "the keys of its rows change faster than replay follows"
+            )
+
+    def _look_at_replay(self) -> None:
+        """Wait on as long as replay moves, and say how far it has to go."""
+        found = self._ending.read_needed()
+        if found is None:
+            return
+        applied, needed = found
+        with translated(self._sides.source.endpoint, "cannot look where the source is"):
+            ((head,),) = self._sides.source_session.execute(
+                "select pg_current_wal_insert_lsn()"
+            ).fetchall()
+        if self._passing.has_moved(Look(time.monotonic(), applied, needed, head)):
+            self._waits = None
+        text = self._passing.report()
+        if text is not None:
+            logger.info("resync in chunks waits for replay: %s", text, extra=self._about)
 
     def _end(self) -> bool:
         """End it, unless changes came meanwhile that other rules masked."""

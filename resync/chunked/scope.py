@@ -52,9 +52,9 @@ Scope = RangeScope | KeyScope
 
 
 def _copy_out(table: SourceTable, condition: Composable, more: Composable) -> Composed:
-    return SQL("copy (select {} from only {} t where {}{}) to stdout{}").format(
+    return SQL("copy (select {} from {} where {}{}) to stdout{}").format(
         table.selected(["t"]),
-        table.identifier,
+        table.rows,
         condition,
         more,
         SQL(" (format binary)" if table.is_plain else ""),

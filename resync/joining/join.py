@@ -34,6 +34,7 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
 from pgrepl.resync.joining.late_keys import LOCK_TIMEOUT, late_key
 from pgrepl.resync.sides import Sides
+from pgrepl.store.resync.awaited import clear_due_of
 from pgrepl.store.skipped_code import record_skipped
 from pgrepl.store.sources import (
     add_target_schema,
@@ -286,6 +287,7 @@ class Join:
                     *(target, sides.source_id, [table.key]), lsn=start.lsn, snapshot=start.snapshot
                 )
                 set_ready(target, sides.source_id, table.key)
+                clear_due_of(target, sides.source_id, table.key)
         add_left_out(
             target,
             sides.source_id,

@@ -10,6 +10,7 @@ from pgrepl.ddl_capture.apply.structure.reconcile import plan_steps
 from pgrepl.ddl_capture.apply.structure.reconcile_step import Step
 from pgrepl.ddl_capture.apply.target_catalog import read_definitions, read_relations
 from pgrepl.ddl_capture.missed import read_names
+from pgrepl.ddl_capture.omission import on_target
 from pgrepl.ddl_capture.policy.expectation import without
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
@@ -30,7 +31,8 @@ def note_missing_keys(sides: Sides, table: SourceTable) -> None:
         linked: Sequence[tuple[str, str]] = sides.source_session.execute(
             load_query("pgrepl.resync", "linked_tables"), {"oids": [table.oid]}
         ).fetchall()
-        wanted = read_definitions(sides.source_session, linked)
+        reported = read_definitions(sides.source_session, linked)
+        wanted = {key: on_target(own, sides.source.rules) for key, own in reported.items()}
         names = read_names(sides.source_session, sides.target, sides.row)
     with translated(sides.endpoint, "cannot look for foreign keys"):
         schemas = names.schemas

@@ -2,7 +2,8 @@
 
 The table itself is altered, while it has no rows, in the transaction that puts the rows into it: so
 what stands on it stays there. Readers wait for that transaction; they see the old table, then the
-new one. A column that the source has not may be the owner's, and stays.
+new one. A column that rules omit is dropped; another that the source has not may be the owner's,
+and stays.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.naming import shown_name
 from pgrepl.ddl_capture.apply.structure.create_table import create_table
 from pgrepl.ddl_capture.apply.structure.differences import canonical_expression, canonical_type
-from pgrepl.ddl_capture.apply.structure.reconcile import plan_steps
+from pgrepl.ddl_capture.apply.structure.reconcile import DroppedPart, plan_steps
 from pgrepl.ddl_capture.apply.structure.reconcile_step import Step
 from pgrepl.ddl_capture.apply.target_catalog import read_definitions, read_relations
 from pgrepl.ddl_capture.definition import Column, TableDefinition, TableName
 from pgrepl.ddl_capture.missed import read_names
+from pgrepl.ddl_capture.omission import on_target
 from pgrepl.ddl_capture.policy.expectation import find_code, without
 from pgrepl.ddl_capture.policy.skipped import forget_others
 from pgrepl.errors import TargetError
@@ -69,7 +71,9 @@ class Remake:
         self._target = sides.target
         self._names = read_names(reader, sides.target, sides.row)
         keys = {table.key for table in tables} | {_root(table) for table in tables}
-        self._source = read_definitions(reader, keys)
+        self._rules = sides.source.rules
+        reported = read_definitions(reader, keys)
+        self._source = {key: on_target(table, self._rules) for key, table in reported.items()}
 
     def fingerprint(self, table: SourceTable) -> str:
         """Return what differs where the table's structure does."""
@@ -122,7 +126,9 @@ class Remake:
         oids = [pair.found.oid for pair in self._pairs(keys).values() if pair.found.oid]
         views = drop_views(self._target, self._sides.endpoint, oids, columns) if columns else ()
         if columns:
-            self._drop_foreign_keys(oids, columns)
+            self._drop_foreign_keys(oids, columns, is_for_good=False)
+        omitted = {name for key in keys for name in self._rules.omitted(*key)}
+        self._drop_foreign_keys(oids, omitted, is_for_good=True)
         for table in tables.values():
             self._target.execute(
                 SQL("delete from only {}").format(Identifier(*self.place(table.key)))
@@ -191,8 +197,10 @@ class Remake:
             column.generated, names
         ) != canonical_expression(there.generated, None)
 
-    def _drop_foreign_keys(self, oids: Sequence[int], columns: set[str]) -> None:
-        """Drop foreign keys of other tables to columns that change, until they can be checked."""
+    def _drop_foreign_keys(
+        self, oids: Sequence[int], columns: set[str], *, is_for_good: bool
+    ) -> None:
+        """Drop foreign keys of other tables to columns: for good, or until they can be checked."""
         rows = self._target.execute(
             "select n.nspname::text, c.relname::text, k.conname::text, pg_get_constraintdef(k.oid)"
             " from pg_constraint k join pg_class c on c.oid = k.conrelid"
@@ -209,7 +217,8 @@ class Remake:
             self._target.execute(SQL("alter table {} drop constraint {}").format(place, key))
             again = SQL("alter table {} add constraint {} {}").format(place, key, SQL(definition))
             sql = again.as_string(self._target)
-            late.append(late_key(schema, table, "again for a column that changed", sql))
+            if not is_for_good:
+                late.append(late_key(schema, table, "again for a column that changed", sql))
         add_left_out(self._target, self._sides.source_id, late)
 
     def _drop_expressions(self, keys: Sequence[TableName]) -> None:
@@ -237,7 +246,10 @@ class Remake:
                     {item.key for item in find_code(self._source[key])},
                 )
                 pair = self._pairs([key])[key]
-                steps = plan_steps(pair.expected, pair.found, self._names, there.__contains__)
+                omitted: set[DroppedPart] = {("column", n) for n in self._rules.omitted(*key)}
+                steps = plan_steps(
+                    pair.expected, pair.found, self._names, there.__contains__, omitted
+                )
                 for step in steps:
                     self._run(key, step)
                 is_any = is_any or bool(steps)

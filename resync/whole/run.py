@@ -17,7 +17,13 @@ from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.rows.workers import CopyWorkers, start_copy_workers
 from pgrepl.basebackup.snapshot import Keeper, SnapshotStart, keep_new_snapshot
 from pgrepl.catalog.tables import SourceTable, read_plain_columns
-from pgrepl.errors import PgreplError, TargetError, TargetUnavailable
+from pgrepl.errors import (
+    PgreplError,
+    SourceChanged,
+    SourceError,
+    TargetError,
+    TargetUnavailable,
+)
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.sqlstate import translated
@@ -182,17 +188,29 @@ class WholeResync:
             check_received(self._sides, first)
             await_unsent(self._sides, [whole.table for whole in wholes])
             reach("resync.waited")
-            keeper = keep_new_snapshot(self._sides.source.endpoint)
-            with closing(keeper.connection):
-                tables = [whole.table for whole in wholes]
+            self._copy_at_once(wholes, first, workers)
+        finally:
+            workers.stop()
+        reach("resync.copied")
+
+    def _copy_at_once(
+        self, wholes: Sequence[Whole], first: Sequence[SourceTable], workers: CopyWorkers
+    ) -> None:
+        """Copy tables under a snapshot of this moment."""
+        tables = [whole.table for whole in wholes]
+        keeper = keep_new_snapshot(self._sides.source.endpoint)
+        with closing(keeper.connection):
+            try:
                 keeper.lock(tables, self._options.wait_s)
                 # A migration may have been quicker than the lock.
                 self._choosing.check_columns(tables)
                 self._prepare(keeper, first, [t for t in tables if self._choosing.is_remade(t)])
                 self._copy_rows(keeper, wholes, workers)
-        finally:
-            workers.stop()
-        reach("resync.copied")
+            except SourceError as exc:
+                if isinstance(exc, SourceChanged) or not self._choosing.find_changed(tables):
+                    raise
+                # A schema is renamed whatever locks its tables have.
+                raise SourceChanged(exc.message, hint=exc.hint) from exc
 
     def _park(self, wholes: Sequence[Whole]) -> None:
         """Let replay leave the tables alone from its next transaction on."""

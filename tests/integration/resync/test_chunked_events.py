@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from pgrepl.basebackup.rows.copy_pipe import Transferred, transfer
 from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import install
@@ -122,6 +124,31 @@ def test_rename_is_followed(live):
     assert [table.name for table in report.tables] == ["app.renamed"]
     assert live.differences("renamed") == set()
     assert live.target.rows("select from replication.resync") == []
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_schema_renamed_between_the_lock_and_the_rows_is_followed(live, monkeypatch, is_replaced):
+    """And another table that has the name by then is not taken for it."""
+    install(live.config.source("shop"))
+    begun = []
+
+    def rename_first(*arguments: Any) -> Transferred:
+        begun.append(1)
+        if len(begun) == 2:
+            live.source.execute("alter schema app rename to later")
+            if is_replaced:
+                live.source.execute(
+                    f"create schema app; {TABLE.replace(' t ', ' app.t ')}",
+                    "insert into app.t select g, -1, 'other' from generate_series(1, 200) g",
+                )
+        return transfer(*arguments)
+
+    monkeypatch.setattr("pgrepl.resync.chunked.chunk.transfer", rename_first)
+    with live.streaming():
+        live.resync("t")
+    rows = live.source.rows("select * from later.t order by 1")
+    assert live.target.rows("select * from later_copy.t order by 1") == rows
+    assert not is_replaced or live.differences("t") == set()
 
 
 def test_table_parked_meanwhile_is_copied_as_a_whole_unless_told_otherwise(live):

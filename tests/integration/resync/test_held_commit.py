@@ -53,7 +53,7 @@ def held_commit(source: Database, statement: bytes) -> Iterator[int]:
                 source.execute(
                     *(f"alter system reset {name}" for name in settings), "select pg_reload_conf()"
                 )
-                thread.join(30)
+                thread.join(120)
     finally:
         source.execute(
             *(f"alter system reset {name}" for name in settings), "select pg_reload_conf()"

@@ -73,6 +73,10 @@ def slot_of(source: Database) -> str:
     return f"pgrepl_{source.name}"
 
 
+def copy_source_of(config: Config, name: str) -> CopyReport:
+    return copy_source(config, config.sources[name], CopyOptions(), Recorder())
+
+
 def copy(
     target: Database,
     source: Database,

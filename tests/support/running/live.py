@@ -52,6 +52,9 @@ class Live:
     #: TOML for the section of the source.
     settings: Mapping[str, Any] = field(default_factory=dict)
     _streaming: Streaming = field(init=False)
+    #: One thread at a time receives, and one replays: a second one would be refused, as it should.
+    _receiving: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _replaying: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def begin(self, *tables: str) -> Live:
         """Make the tables on both sides, empty, and stream from there on."""
@@ -91,13 +94,14 @@ class Live:
 
     def receive(self) -> None:
         config = self.config
-        Receiver(config, config.sources[self._streaming.name]).run(once=True)
+        with self._receiving:
+            Receiver(config, config.sources[self._streaming.name]).run(once=True)
 
     def replay(self) -> None:
         """Apply all that is spooled."""
         work = SourceWork(self.row)
         config = self.config
-        with connect(config.target.endpoint, "test") as control:
+        with self._replaying, connect(config.target.endpoint, "test") as control:
             while (planned := work.plan(control, config.replay, SETTINGS)) is not None:
                 self._apply(planned)
             follow_idle(control, work.source.source_id)

@@ -92,23 +92,26 @@ class RuledPipeline(Pipeline):
         return verify_source(config, config.sources[self.source.name], VerifyOptions(), Quiet())
 
     def masked_differences(self, schema: str) -> list[str]:
-        """Return the tables whose rows are not those of the source with the masks applied."""
+        """Return the tables whose rows are not those of the source with the rules applied."""
         found = []
         for (table,) in self.source.rows(
             "select relname::text from pg_class where relkind = 'r'"
             f" and relnamespace = '{schema}'::regnamespace order by 1"
         ):
             here = _rows(self.target, (self.schema(schema), table))
-            there = _rows(self.source, (schema, table))
-            masks = self.config.sources[self.source.name].rules.masks_of(schema, table)
+            rules = self.config.sources[self.source.name].rules
+            there = _rows(self.source, (schema, table), rules.where(schema, table) or "true")
+            masks = rules.masks_of(schema, table)
             if sorted(here) != sorted(_masked(row, masks) for row in there):
                 found.append(table)
         return found
 
 
-def _rows(database: Database, table: tuple[str, str]) -> list[str]:
+def _rows(database: Database, table: tuple[str, str], where: str = "true") -> list[str]:
     with database.connect(options="-c search_path=pg_catalog") as connection:
-        query = SQL("select to_json(t)::text from only {} t").format(Identifier(*table))
+        query = SQL("select to_json(t)::text from only {} t where ({}\n)").format(
+            Identifier(*table), SQL(where)
+        )
         rows = (json.loads(text) for (text,) in connection.execute(query))
         return [json.dumps(row, sort_keys=True) for row in rows]
 
@@ -116,6 +119,8 @@ def _rows(database: Database, table: tuple[str, str]) -> list[str]:
 def _masked(text: str, masks: Mapping[str, Any]) -> str:
     row = json.loads(text)
     for name, mask in masks.items():
+        if mask.kind == "omit":
+            row.pop(name, None)
         if row.get(name) is None:
             continue
         if mask.kind == "null":

@@ -15,6 +15,7 @@ import psycopg
 
 from pgrepl.config.dsn import Side
 from pgrepl.config.file import load_config
+from pgrepl.decoding.wal2json.short import lines_of
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.encodings import python_codec
@@ -139,7 +140,7 @@ class Streaming:
         found = [
             json.loads(line, parse_int=str, parse_float=str)
             for payload, encoding in payloads
-            for line in payload.decode(python_codec(encoding)).split("\n")
+            for line in lines_of(payload).decode(python_codec(encoding)).split("\n")
         ]
         return [line for line in found if line["action"] != "B"]
 

@@ -114,7 +114,7 @@ def foreign_keys(database: Database, schema: str) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("way", ["whole", "chunked"])
+@pytest.mark.parametrize("way", [pytest.param("whole", marks=pytest.mark.soak), "chunked"])
 def test_foreign_keys_to_and_from_it_are_there_in_the_end(pipeline, way):
     source, target = pipeline.source, pipeline.target
 
@@ -141,8 +141,15 @@ def test_foreign_keys_to_and_from_it_are_there_in_the_end(pipeline, way):
     assert foreign_keys(target, pipeline.schema("app")) == foreign_keys(source, "app")
 
 
-@pytest.mark.parametrize("way", ["whole", "chunked"])
-@pytest.mark.parametrize("what", ["table", "schema"])
+@pytest.mark.parametrize(
+    ("way", "what"),
+    [
+        ("whole", "schema"),
+        ("chunked", "table"),
+        pytest.param("whole", "table", marks=pytest.mark.soak),
+        pytest.param("chunked", "schema", marks=pytest.mark.soak),
+    ],
+)
 def test_renamed_it_joins_under_its_new_name(pipeline, way, what):
     source, target = pipeline.source, pipeline.target
     schema = "app" if what == "table" else "store"
