@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from pgrepl.config.dsn import Dsn, Endpoint, Side
 from pgrepl.doctor.finding import Area, Examination
 from pgrepl.errors import UsageError
+from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.sqlstate import translated
 
@@ -80,3 +81,4 @@ def run_fixes(fixes: Sequence[Fix], say: Callable[[Endpoint, str], None]) -> Non
                     # One that waits for a lock makes all sessions queued after it wait too.
                     connection.execute("set lock_timeout = '10s'")
                     connection.execute(statement.encode())
+                reach("doctor.statement_run")

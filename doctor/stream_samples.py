@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 from pgrepl.config.model import SourceConfig
 from pgrepl.decoding.debezium.event import Event, read_event
-from pgrepl.decoding.records.schema import Field
+from pgrepl.decoding.records.losses import find_losses
 from pgrepl.decoding.records.serialized import Reader
-from pgrepl.decoding.records.values import BadValue
+from pgrepl.decoding.records.values import UNFORESEEN, why_unreadable
 from pgrepl.doctor.finding import Finding, Remedy, Status
+from pgrepl.terminal import counted
 
 __all__ = ["Sample", "check_samples"]
-
-_INTERVAL = "io.debezium.time.MicroDuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,8 @@ class _Seen:
     topics: dict[str, list[str]] = field(default_factory=dict)
     #: An example of why a record cannot be read.
     reason: str = ""
+    #: What is lost of columns, by topic and column.
+    losses: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def note(self, what: str, topic: str) -> None:
         own = self.topics.setdefault(what, [])
@@ -53,6 +54,18 @@ def check_samples(
         yield Finding.ok("records", shown)
     for what, topics in seen.topics.items():
         yield _FINDINGS[what](topics, seen)
+    yield from _losses(seen)
+
+
+def _losses(seen: _Seen) -> Iterator[Finding]:
+    """Tell what is lost of columns: those that lose the same together."""
+    by_loss: dict[str, list[str]] = {}
+    for (topic, column), loss in seen.losses.items():
+        by_loss.setdefault(loss, []).append(f"{topic}: {column}")
+    for loss, columns in by_loss.items():
+        what, _, remedy = loss.partition(": ")
+        shown = f"{what}, in {counted(len(columns), 'column')}: {columns[0]}"
+        yield Finding("inexact-columns", Status.WARNING, shown, Remedy(then=remedy), tuple(columns))
 
 
 def _look(config: SourceConfig, sample: Sample, reader: Reader, seen: _Seen) -> None:
@@ -61,16 +74,18 @@ def _look(config: SourceConfig, sample: Sample, reader: Reader, seen: _Seen) -> 
         key = None if sample.key is None else reader.read(sample.key).value
         value, schema = reader.read(sample.value or b"")
         event = None if stream.envelope == "upsert" or value is None else read_event(value)
-    except BadValue as exc:
-        seen.reason = seen.reason or str(exc)
+    except UNFORESEEN as exc:
+        seen.reason = seen.reason or why_unreadable(exc)
         seen.note("unreadable", sample.topic)
         return
     if key is None and stream.envelope != "debezium":
         seen.note("key", sample.topic)
     if schema is None and value is not None:
         seen.note("schema", sample.topic)
-    elif schema is not None and _has_interval(schema):
-        seen.note("interval", sample.topic)
+    elif schema is not None and event is not None:
+        row = schema.part("after") or schema.part("before")
+        for column, loss in find_losses(row) if row is not None else ():
+            seen.losses[sample.topic, column] = loss
     if event is not None and stream.envelope == "debezium":
         _look_at_event(event, sample.topic, seen, has_key=key is not None)
         if stream.transaction_topic and not event.has_lasting_order:
@@ -82,10 +97,6 @@ def _look_at_event(event: Event, topic: str, seen: _Seen, *, has_key: bool) -> N
         seen.note("before", topic)
     if event.op in ("c", "u", "d") and event.order is None and not event.is_snapshot:
         seen.note("transaction", topic)
-
-
-def _has_interval(schema: Field) -> bool:
-    return schema.logical == _INTERVAL or any(map(_has_interval, schema.parts))
 
 
 def _finding(
@@ -137,11 +148,5 @@ _FINDINGS: Mapping[str, Callable[[Sequence[str], _Seen], Finding]] = {
         Status.WARNING,
         "records have no schema, so that their tables are not made by pgrepl",
         "make the tables first, or set schemas.enable=true of the converter; see docs/kafka.md",
-    ),
-    "interval": _finding(
-        "intervals",
-        Status.WARNING,
-        "intervals come as microseconds, which lose months and days: such records are parked",
-        "set Debezium's interval.handling.mode=string",
     ),
 }

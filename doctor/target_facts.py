@@ -13,7 +13,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.source_code.locale import read_locale
 from pgrepl.store.migrations import read_version
-from pgrepl.store.sources import find_source, read_schema_sources, read_slots
+from pgrepl.store.sources import find_source, read_schema_places, read_slots
 from pgrepl.store.tables.unselected import find_unselected
 
 __all__ = ["SchemaOwner", "SourceCode", "TargetFacts", "TargetServer", "read_target"]
@@ -74,6 +74,8 @@ class TargetFacts:
     schema_version: int | None
     #: The schemas that pgrepl made, with the source each belongs to.
     own_schemas: dict[str, str]
+    #: Where the schemas of sources are, by source and schema.
+    places: Mapping[tuple[str, str], str] = field(default_factory=dict)
     #: The slot of each source that the target knows.
     source_slots: Mapping[str, str] = field(default_factory=dict)
     #: Who is to own the schemas of each source of the configuration.
@@ -101,12 +103,14 @@ def read_target(
     with connection.cursor(row_factory=scalar_row) as cursor:
         closed = cursor.execute(load_query("pgrepl.doctor", "target_functions")).fetchall()
     version = read_version(connection)
-    own_schemas = read_schema_sources(connection) if version else {}
+    places = read_schema_places(connection) if version else {}
+    own_schemas = {target: source for (source, _), target in places.items()}
     return TargetFacts(
         server=server,
         closed_functions=closed,
         schema_version=version,
         own_schemas=own_schemas,
+        places=places,
         source_slots=read_slots(connection) if version else {},
         owners=[
             _read_owner(connection, source, role, own_schemas) for source, role in owners.items()

@@ -24,6 +24,8 @@ def check_generated_columns(
         )
     objects = []
     for column in found.columns:
+        if column.column in source.rules.omitted(column.schema, column.table):
+            continue
         if column.is_code:
             objects.append(f"{column.name} (code of the source)")
         elif target_locale and reason_of_locale(column.dependence, found.locale, target_locale):
@@ -35,6 +37,6 @@ def check_generated_columns(
         Status.WARNING,
         "pgoutput sends no generated columns before PostgreSQL 18, and the target does not compute"
         f" these: at their next change their tables are parked: {listed(objects)}",
-        Remedy(then='set plugin = "wal2json" in pgrepl.toml, or exclude the tables'),
+        Remedy(then='set plugin = "wal2json" in pgrepl.toml, or omit the columns by rules'),
         tuple(objects),
     )

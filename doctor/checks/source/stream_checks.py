@@ -13,6 +13,7 @@ from pgrepl.decoding.records.readers import make_reader
 from pgrepl.decoding.records.registry import Registry
 from pgrepl.doctor.finding import Area, Examination, Finding, Remedy, Status
 from pgrepl.doctor.stream_samples import Sample, check_samples
+from pgrepl.doctor.topic_growth import check_growth
 from pgrepl.durations import write_duration
 from pgrepl.errors import PgreplError
 from pgrepl.terminal import counted
@@ -37,6 +38,7 @@ def examine_stream(config: SourceConfig) -> Examination:
 def _cluster(config: SourceConfig) -> Iterator[Finding]:
     try:
         client = import_module("pgrepl.kafka.client")
+        sampling = import_module("pgrepl.kafka.samples")
     except ModuleNotFoundError as exc:
         yield Finding(
             "package",
@@ -55,9 +57,13 @@ def _cluster(config: SourceConfig) -> Iterator[Finding]:
     yield Finding.ok("reachable", config.stream.bootstrap)
     yield from check_topics(config, topics)
     try:
-        found = cluster.read_newest([topic for topic in topics.values() if topic.name != extra])
-        samples = [Sample(*own) for own in found]
+        own = [topic for topic in topics.values() if topic.name != extra]
+        newest, oldest = sampling.read_samples(cluster, own)
+        samples = [Sample(record.topic, record.key, record.value) for record in newest]
         yield from check_samples(config, samples, make_reader(config))
+        if not extra:
+            counts = {topic.name: topic.partition_count for topic in own}
+            yield from check_growth(counts, (record[:3] for record in (*oldest, *newest)))
     except PgreplError as exc:
         yield _failure("records", exc)
 
@@ -78,6 +84,19 @@ def check_topics(config: SourceConfig, topics: Mapping[str, Topic]) -> Iterator[
         )
     else:
         yield Finding.ok("topics", counted(len(topics), "topic"))
+    ends = topics.get(stream.transaction_topic) if stream.transaction_topic else None
+    if ends is not None and ends.partition_count > 1:
+        yield Finding(
+            "transaction-topic",
+            Status.FAILURE,
+            f"the transaction topic has {ends.partition_count} partitions, so that the order of"
+            f" transactions is unknown: {ends.name}",
+            Remedy(
+                then="delete it, make it with one partition, and have Debezium begin with a new"
+                " snapshot; or do without transaction_topic"
+            ),
+            (ends.name,),
+        )
     yield from _cleanup(config, list(topics.values()))
 
 

@@ -15,6 +15,7 @@ from pgrepl.doctor.source_facts import SourceFacts
 from pgrepl.doctor.target_facts import TargetFacts, TargetServer
 from pgrepl.errors import SchemaVersionError
 from pgrepl.store.migrations import check_schema_version
+from pgrepl.store.sources import move_schema
 
 __all__ = ["check_target"]
 
@@ -216,7 +217,7 @@ def check_existing_schemas(
         if schema in target.server.schemas and target.own_schemas.get(schema) != source
     )
     if not foreign:
-        return Finding.ok("existing-schemas", "no schema is in the way")
+        return _check_places(target, target_schemas)
     return Finding(
         "existing-schemas",
         Status.FAILURE,
@@ -231,6 +232,31 @@ def check_existing_schemas(
             then='or choose other names with schema = "..." in pgrepl.toml',
         ),
         tuple(foreign),
+    )
+
+
+def _check_places(target: TargetFacts, target_schemas: Mapping[tuple[str, str], str]) -> Finding:
+    """Copies are where the configuration would make them now."""
+    moved = {
+        (source, schema): (there, wanted)
+        for (source, schema), wanted in target_schemas.items()
+        if (there := target.places.get((source, schema), wanted)) != wanted
+    }
+    if not moved:
+        return Finding.ok("existing-schemas", "no schema is in the way")
+    names = tuple(
+        f'schema "{schema}" of source "{source}" is in "{there}", the configuration says "{wanted}"'
+        for (source, schema), (there, wanted) in moved.items()
+    )
+    return Finding(
+        "existing-schemas",
+        Status.WARNING,
+        f"copies stay where they were made: {listed(names)}",
+        Remedy.of(
+            *(move_schema(there, wanted) for there, wanted in moved.values()),
+            then="while replay and resyncs of the source are stopped; or correct the name",
+        ),
+        names,
     )
 
 

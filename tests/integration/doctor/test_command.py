@@ -183,6 +183,16 @@ def test_fix_runs_the_remedies_as_the_role_it_is_given(unprepared):
     assert unprepared.failing() == set()
 
 
+def test_killed_between_remedies_the_next_run_gives_the_rest(unprepared):
+    remedies = ("--fix", "--as", "user=postgres", "--yes")
+    done = doctor(unprepared, *remedies, env={"PGREPL_FAILPOINT": "doctor.statement_run:kill:3"})
+    assert done.returncode == -9
+    assert unprepared.failing() != set()
+    doctor(unprepared, *remedies)
+    unprepared.source.cluster.restart()
+    assert unprepared.failing() == set()
+
+
 def test_fix_asks_and_so_needs_a_terminal_or_yes(patient):
     patient.source.execute(f"alter role {patient.role} noreplication")
     done = doctor(patient, "--fix", "--as", "user=postgres")

@@ -39,9 +39,14 @@ def test_columns_that_would_have_to_be_sent_are_a_warning(patient):
 
 
 @pytest.mark.parametrize(
-    "options", ['plugin = "wal2json"\n', 'plugin = "pgoutput"\ntrust_code = true\n']
+    "options",
+    [
+        'plugin = "wal2json"\n',
+        'plugin = "pgoutput"\ntrust_code = true\n',
+        'plugin = "pgoutput"\nrules = [{ tables = ["public.g"], omit = ["up", "coded"] }]\n',
+    ],
 )
-def test_nothing_is_said_where_they_are_sent_or_computed(patient, options):
+def test_nothing_is_said_where_they_are_sent_computed_or_omitted(patient, options):
     patient.source_options = options
     assert patient.finding(Area.SOURCE, "generated-columns").status is Status.OK
 

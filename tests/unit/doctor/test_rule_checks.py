@@ -18,7 +18,7 @@ ABSENT = RuleProblem("a.b", 'it has no column "x"', is_failure=False)
 @pytest.mark.parametrize(
     ("problems", "salt", "status", "text"),
     [
-        ([], SALT, Status.OK, "1 mask"),
+        ([], SALT, Status.OK, "1 column masked"),
         ([WRONG, ABSENT], SALT, Status.FAILURE, "NOT NULL"),
         ([ABSENT], SALT, Status.WARNING, "no column"),
         ([], "short", Status.FAILURE, "too short"),

@@ -8,6 +8,7 @@ import pytest
 
 from pgrepl.config.file import load_config
 from pgrepl.decoding.records.serialized import JsonReader
+from pgrepl.doctor.finding import Remedy
 from pgrepl.doctor.stream_samples import Sample, check_samples
 from tests.support.streams.debezium_events import recorded
 from tests.support.streams.debezium_made import event
@@ -63,15 +64,40 @@ def test_each_lack_is_found_with_its_remedy(tmp_path, envelope, key, value, expe
         assert finding.remedy is not None or finding.status.value == "ok"
 
 
-def test_old_debezium_and_intervals(tmp_path):
+def test_old_debezium(tmp_path):
     old = event("c", after={"id": 1}, order=1)
     old["source"]["version"] = "3.5.0.Final"
     found = check(tmp_path, [sample({"id": 1}, old)], transaction_topic="tx")
     assert found["debezium"].status.value == "failure"
-    part = {"type": "int64", "name": "io.debezium.time.MicroDuration", "field": "iv"}
-    schema = {"type": "struct", "fields": [{"type": "struct", "fields": [part], "field": "after"}]}
-    whole = {"schema": schema, "payload": event("c", after={"iv": 1}, order=1)}
-    assert set(check(tmp_path, [sample({"id": 1}, whole)])) == {"intervals"}
+
+
+@pytest.mark.parametrize(
+    ("logical", "kind", "remedy"),
+    [
+        ("io.debezium.time.MicroDuration", "int64", "interval.handling.mode=string"),
+        ("org.apache.kafka.connect.data.Decimal", "bytes", "decimal.handling.mode=string"),
+        ("io.debezium.data.VariableScaleDecimal", "struct", "decimal.handling.mode=string"),
+        ("io.debezium.time.Date", "int32", "time.precision.mode=isostring"),
+    ],
+)
+@pytest.mark.parametrize("is_array", [False, True])
+def test_columns_that_lose_values_are_named_with_the_setting_that_helps(
+    tmp_path, logical, kind, remedy, is_array
+):
+    part = {"type": kind, "name": logical, "fields": []}
+    if is_array:
+        part = {"type": "array", "items": part}
+    row = {"type": "struct", "fields": [{**part, "field": "c"}], "field": "after"}
+    value = {
+        "schema": {"type": "struct", "fields": [row]},
+        "payload": event("c", after={"c": None}, order=1),
+    }
+    found = check(tmp_path, [sample({"id": 1}, value)] * 2)
+    assert found["inexact-columns"].objects == ("t: c",)
+    assert remedy in ((found["inexact-columns"].remedy or Remedy()).then or "")
+    # Rows that nobody's connector made lose nothing.
+    upsert = {"schema": row, "payload": {"c": None}}
+    assert "inexact-columns" not in check(tmp_path, [sample({"id": 1}, upsert)], "upsert")
 
 
 def test_recorded_events_have_what_they_need(tmp_path):
