@@ -1,7 +1,7 @@
 """The whole way on a Spark cluster whose master, workers and driver have addresses of their own.
 
 Authentication and encryption are on; executors have Python and our dependencies, pgrepl itself
-comes from the driver. A worker and the master are killed while replay runs.
+comes from the driver. A worker, the master and then an executor are killed while replay runs.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ def test_worker_and_master_that_die_cost_nothing_but_time(source, target, tmp_pa
                         lambda: None,
                         lambda: cluster.kill_worker(0),
                         cluster.replace_master,
+                        # Whoever replaced the master has to find a place for another one.
+                        lambda: cluster.kill_executor(1),
                     ):
                         source.execute(CHANGES)
                         fault()

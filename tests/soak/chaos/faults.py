@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +20,7 @@ from tests.support.machine.small_disk import filled
 from tests.support.waiting import wait_until
 
 Fault = Callable[[Scene, random.Random], None]
+_PATIENCE_S = 600
 _MODES = ("smart", "fast", "immediate")
 
 
@@ -37,7 +40,26 @@ def _restart(cluster: Cluster, mode: str) -> None:
 
 
 def kill_receiver(scene: Scene, dice: random.Random) -> None:
-    dice.choice(scene.sources).service.kill()
+    dice.choice(scene.receivers).kill()
+
+
+def kill_export(scene: Scene, _dice: random.Random) -> None:
+    scene.export.kill()
+
+
+def restart_broker(scene: Scene, dice: random.Random) -> None:
+    scene.broker.stop()
+    _a_moment(dice, 2)
+    scene.broker.start()
+
+
+def jump_clock(scene: Scene, dice: random.Random) -> None:
+    """Let a program see another time, for a while or from now on."""
+    clock = dice.choice([service.clock for service in scene.services if service.clock])
+    clock.jump(dice.choice((-86_400, -3_600, -5, 5, 3_600, 86_400)))
+    _a_moment(dice, 3)
+    if dice.random() < 0.5:
+        clock.jump(0)
 
 
 def kill_replay(scene: Scene, _dice: random.Random) -> None:
@@ -58,13 +80,36 @@ def end_sessions_on_source(scene: Scene, dice: random.Random) -> None:
 
 
 def _end_a_session(database: Database, dice: random.Random) -> None:
-    with database.connect() as connection:
-        pids = connection.execute(
+    pids = _our_sessions(database)
+    if pids:
+        database.execute(f"select pg_terminate_backend({dice.choice(pids)})")
+
+
+def _our_sessions(database: Database) -> list[int]:
+    return [
+        pid
+        for (pid,) in database.rows(
             "select pid from pg_stat_activity where datname = current_database()"
-            " and application_name like 'pgrepl%' and pid <> pg_backend_pid() order by pid"
-        ).fetchall()
-        if pids:
-            connection.execute("select pg_terminate_backend(%s)", dice.choice(pids))
+            " and application_name like 'pgrepl%' order by pid"
+        )
+    ]
+
+
+def crash_session(scene: Scene, dice: random.Random) -> None:
+    """Kill a process of a server: it ends all sessions and recovers, as after a crash."""
+    database = dice.choice((scene.target.database, dice.choice(scene.sources).database))
+    pids = _our_sessions(database)
+    if pids:
+        with suppress(ProcessLookupError):
+            os.kill(dice.choice(pids), signal.SIGKILL)
+    wait_until(lambda: _answers(database), timeout_s=_PATIENCE_S)
+
+
+def _answers(database: Database) -> bool:
+    try:
+        return bool(database.value("select 1"))
+    except psycopg.Error:
+        return False
 
 
 def restart_source(scene: Scene, dice: random.Random) -> None:
@@ -87,7 +132,7 @@ def cut_network(scene: Scene, dice: random.Random) -> None:
 def lose_packets(scene: Scene, dice: random.Random) -> None:
     """A connection that neither carries anything nor ends, for a while."""
     proxy = dice.choice([scene.target.proxy, *(source.proxy for source in scene.sources)])
-    proxy.freeze()
+    proxy.freeze(is_dark=dice.random() < 0.5)
     _a_moment(dice, 4)
     dice.choice((proxy.thaw, proxy.reset))()
     proxy.thaw()
@@ -108,31 +153,30 @@ def fill_disk_of_target(scene: Scene, dice: random.Random) -> None:
 def lock_table_on_target(scene: Scene, dice: random.Random) -> None:
     source = dice.choice(scene.sources)
     table = Identifier(source.schema, dice.choice(("debit", "items", "bulk")))
-    with scene.target.database.connect() as connection, connection.transaction():
-        connection.execute("set local lock_timeout = '5s'")
-        with suppress(psycopg.errors.LockNotAvailable):
-            connection.execute(SQL("lock {} in access exclusive mode").format(table))
-            _a_moment(dice, 4)
+    _lock(scene.target.database, table, dice, 4)
 
 
 def lock_table_on_source(scene: Scene, dice: random.Random) -> None:
-    source = dice.choice(scene.sources)
-    with source.database.connect() as connection, connection.transaction():
+    _lock(dice.choice(scene.sources).database, Identifier("app", "items"), dice, 2)
+
+
+def _lock(database: Database, table: Identifier, dice: random.Random, most_s: float) -> None:
+    # Its server may be restarted meanwhile, and the table be copied from the start.
+    with suppress(psycopg.Error), database.connect() as connection, connection.transaction():
         connection.execute("set local lock_timeout = '5s'")
-        with suppress(psycopg.errors.LockNotAvailable):
-            connection.execute("lock app.items in access exclusive mode")
-            _a_moment(dice, 2)
+        connection.execute(SQL("lock {} in access exclusive mode").format(table))
+        _a_moment(dice, most_s)
 
 
 def resync_table(scene: Scene, dice: random.Random) -> None:
     """Services are down or come up meanwhile: it may fail, and then the next one goes on."""
-    source = dice.choice(scene.sources)
+    source = dice.choice(scene.copied_sources)
     way, table = dice.choice(
         (("whole", "items"), ("chunked", "items"), ("whole", "plain"), ("whole", "bulk"))
     )
     scene.run(
         *("resync", source.name, f"app.{table}", "--way", way),
-        codes=(0, 20, 30, 40, 50, 75),
+        codes=(0, 2, 10, 20, 30, 40, 50, 75),
     )
 
 
@@ -140,7 +184,7 @@ def pause_source(scene: Scene, dice: random.Random) -> None:
     source = dice.choice(scene.sources)
     scene.run("pause", source.name, codes=(0, 30))
     _a_moment(dice, 2)
-    wait_until(lambda: scene.run("resume", source.name, codes=(0, 30)) == 0)
+    wait_until(lambda: scene.run("resume", source.name, codes=(0, 30)) == 0, timeout_s=_PATIENCE_S)
 
 
 def corrupt_spool(scene: Scene, dice: random.Random) -> None:
@@ -150,17 +194,20 @@ def corrupt_spool(scene: Scene, dice: random.Random) -> None:
         target = scene.target.database
         rows = "source_id = (select source_id from replication.source where name = '{}')"
         mine = rows.format(source.name)
-        key = "(source_id, seq, bucket, part)"
+        columns = "source_id, seq, bucket, part"
+        key = f"({columns})"
         wait_until(
-            lambda: target.value(f"select count(*) from replication.raw_messages where {mine}")
+            lambda: target.value(f"select count(*) from replication.raw_messages where {mine}"),
+            timeout_s=_PATIENCE_S,
         )
         found = (
-            f"select {key} from replication.raw_messages where {mine} order by seq, bucket limit 1"
+            f"select {columns} from replication.raw_messages where {mine}"
+            " order by seq, bucket limit 1"
         )
         flip = "payload = set_byte(payload, 0, get_byte(payload, 0) # 1)"
         target.execute(
-            "create table if not exists public.kept_key as select source_id, seq, bucket, part"
-            f" from replication.raw_messages where {key} in ({found})",
+            "create table if not exists public.kept_key as"
+            f" select {columns} from replication.raw_messages where {key} in ({found})",
             f"update replication.raw_messages set {flip} where {key} in (table public.kept_key)",
         )
     before = scene.replay.ends[40]
@@ -169,7 +216,7 @@ def corrupt_spool(scene: Scene, dice: random.Random) -> None:
             scene.replay.ends[40] > before
             or target.value("select count(*) from replication.failure where stage = 'replay'")
         ),
-        timeout_s=120,
+        timeout_s=_PATIENCE_S,
     )
     with scene.replay.stopped():
         target = scene.target.database
@@ -181,7 +228,7 @@ def corrupt_spool(scene: Scene, dice: random.Random) -> None:
 
 def lose_slot(scene: Scene, dice: random.Random) -> None:
     """Drop the slot, or move it, from outside: refused until the source is copied again."""
-    source = dice.choice(scene.sources)
+    source = dice.choice(scene.copied_sources)
     with scene.copied_again(source):
         slot = f"pgrepl_{source.name}"
         statement = dice.choice(
@@ -190,14 +237,16 @@ def lose_slot(scene: Scene, dice: random.Random) -> None:
                 f"select pg_replication_slot_advance('{slot}', pg_current_wal_lsn())",
             )
         )
-        wait_until(lambda: _is_free(source, slot))
+        wait_until(lambda: _is_free(source, slot), timeout_s=_PATIENCE_S)
         is_drop = "drop" in statement
         source.database.execute("create table app.passed ()", "drop table app.passed", statement)
-        code = scene.run("receive", source.name, "--once", codes=(0, 20, 40))
+        code = scene.run("receive", source.name, "--once", codes=(0, 20, 30, 40, 75))
         # A slot that was moved over nothing of ours is as good as before.
         assert code or not is_drop, "a slot that does not exist was not noticed"
         scene.heal()
-        scene.run("basebackup", source.name, "--restart")
+        # Those who write may be in its way.
+        arguments = ("basebackup", source.name, "--restart")
+        wait_until(lambda: scene.run(*arguments, codes=(0, 20, 30, 75)) == 0, timeout_s=_PATIENCE_S)
 
 
 def _is_free(source: Source, slot: str) -> bool:
@@ -209,10 +258,14 @@ def _is_free(source: Source, slot: str) -> bool:
 #: How often each comes, in relation to the others.
 FAULTS: dict[Fault, int] = {
     kill_receiver: 14,
+    kill_export: 4,
+    restart_broker: 2,
+    jump_clock: 5,
     kill_replay: 6,
     kill_worker: 8,
     end_sessions_on_target: 14,
     end_sessions_on_source: 14,
+    crash_session: 3,
     restart_source: 6,
     restart_target: 5,
     promote_standby_of_target: 2,
@@ -227,3 +280,22 @@ FAULTS: dict[Fault, int] = {
     corrupt_spool: 1,
     lose_slot: 1,
 }
+
+#: What goes on for a while, beside others; of each kind there is one at a time.
+LASTING = frozenset(
+    {
+        restart_broker,
+        jump_clock,
+        lose_packets,
+        slow_network,
+        fill_disk_of_target,
+        lock_table_on_target,
+        lock_table_on_source,
+        resync_table,
+        pause_source,
+    }
+)
+#: After these a server of the target recovers.
+RECOVERING = frozenset({restart_target, crash_session, promote_standby_of_target})
+#: What insists on how commands end: nothing else happens meanwhile.
+ALONE = frozenset({corrupt_spool, lose_slot})

@@ -30,27 +30,34 @@ insert into app.scratch select g, 0 from generate_series(1, 50) g;
 insert into app.items select g, g, repeat('b', 3000), md5(g || ' ' || g)
   from generate_series(1, 300) g;
 insert into app.plain select g, 'p' from generate_series(1, 100) g;
+insert into app.bulk (hundred, v) select 0, 'v' from generate_series(1, 100);
 insert into app.shape select g, g from generate_series(1, 50) g;
 """
 _SEAL = "md5(%(id)s || ' ' || %(n)s)"
 #: A transaction that lost its race, or its server; it is tried again or not, as it comes.
-PASSING = (psycopg.Error,)
+PASSING = (psycopg.OperationalError, psycopg.IntegrityError)
 
 
 class Load:
     """Threads that write to one source; ``counts`` says how many transactions of each kind."""
 
-    def __init__(self, dsn: Callable[[], str], seed: str, writers: int = 2) -> None:
+    def __init__(
+        self, dsn: Callable[[], str], seed: str, writers: int = 2, *, has_ddl: bool = True
+    ) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
+        #: Statements that no server takes: then nothing of their kind would ever happen.
+        self.wrong: list[str] = []
         self._dsn = dsn
         self._stop = threading.Event()
         self._may_write = threading.Event()
         self._may_write.set()
-        self._writing = threading.Semaphore(writers + 1)
-        self._writers = writers + 1
+        self._writers = writers + has_ddl
+        self._writing = threading.Semaphore(self._writers)
         self._lock = threading.Lock()
         dice = [random.Random(f"{seed}/{number}") for number in range(writers)]
-        acts = [(self._write_rows, d) for d in dice] + [(self._shape, random.Random(f"{seed}/ddl"))]
+        acts = [(self._write_rows, d) for d in dice]
+        if has_ddl:
+            acts.append((self._shape, random.Random(f"{seed}/ddl")))
         self._threads = [threading.Thread(target=self._run, args=act) for act in acts]
         for thread in self._threads:
             thread.start()
@@ -89,6 +96,9 @@ class Load:
                         self._some(connection, act, dice)
                 except PASSING:
                     self._count("failed")
+                except psycopg.Error as exc:
+                    self.wrong.append(f"{type(exc).__name__}: {exc}")
+                    return
             self._stop.wait(dice.choice((0.0, 0.01, 0.1)))
 
     def _some(
@@ -107,7 +117,7 @@ class Load:
             else:
                 connection.commit()
             self._count(kind)
-            self._stop.wait(dice.choice((0.0, 0.02, 0.1)))
+            self._stop.wait(dice.choice((0.05, 0.2, 0.6)))
 
     def _count(self, kind: str) -> None:
         with self._lock:
@@ -171,7 +181,7 @@ class Load:
         )
 
     def _bulk(self, connection: psycopg.Connection, dice: random.Random) -> None:
-        hundreds = dice.choice((1, 5, 40))
+        hundreds = dice.choice((1, 1, 5, 5, 40, 250))
         connection.execute(
             "insert into app.bulk (hundred, v) select %s, repeat(md5(g::text), 4)"
             " from generate_series(1, %s * 100) g",
@@ -179,13 +189,13 @@ class Load:
         )
         connection.execute(
             "delete from app.bulk where hundred in (select hundred from app.bulk"
-            " group by 1 order by min(id) desc offset 20)"
+            " group by 1 order by min(id) desc offset 8)"
         )
 
     def _shape(self, connection: psycopg.Connection, dice: random.Random) -> str:
         """Change the structure of a table, or make and drop one, with rows before and after."""
         number = dice.randrange(10**6)
-        connection.execute("update app.shape set n = n + 1 where id % 7 = %s", (number % 7,))
+        connection.execute("update app.shape set n = n + 1 where mod(id, 7) = %s", (number % 7,))
         columns = [
             name
             for (name,) in connection.execute(
@@ -218,6 +228,6 @@ class Load:
                     or "alter table app.shape alter n set default 1"
                 )
         connection.execute(statement.encode())
-        connection.execute("update app.shape set n = n + 1 where id % 5 = %s", (number % 5,))
-        self._stop.wait(0.3)
+        connection.execute("update app.shape set n = n + 1 where mod(id, 5) = %s", (number % 5,))
+        self._stop.wait(1.0)
         return "ddl"

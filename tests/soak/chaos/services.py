@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.soak.chaos.clock import Clock
 from tests.support.machine.listening import family
 from tests.support.program import COMMAND
 
@@ -21,9 +22,13 @@ _PAUSE_S = 0.3
 class Service:
     """One program of pgrepl; ``ends`` counts how it ended by itself."""
 
-    def __init__(self, folder: Path, config: Path, *arguments: str) -> None:
-        self.name = " ".join(arguments)
-        self.log = folder / f"{'-'.join(arguments)}.log"
+    def __init__(
+        self, folder: Path, config: Path, *arguments: str, has_clock: bool = False
+    ) -> None:
+        self.name = " ".join(arguments[:2])
+        self.log = folder / f"{'-'.join(arguments[:2])}.log"
+        #: A clock of its own that can jump.
+        self.clock = Clock(folder / f"{'-'.join(arguments[:2])}.clock") if has_clock else None
         self.ends: collections.Counter[int] = collections.Counter()
         self._command = [*COMMAND, *arguments, "--config", str(config)]
         self._process: subprocess.Popen[bytes] | None = None
@@ -89,7 +94,12 @@ class Service:
             if self._stop.is_set():
                 return
             with self.log.open("ab") as sink:
-                process = subprocess.Popen(self._command, stdout=sink, stderr=sink)
+                process = subprocess.Popen(
+                    self._command,
+                    stdout=sink,
+                    stderr=sink,
+                    env={**os.environ, **(self.clock.environment if self.clock else {})},
+                )
             with self._lock:
                 self._process = process
             if not self._wanted.is_set():

@@ -20,6 +20,8 @@ _SETTINGS = {
     "hot_standby": "on",
     "max_wal_senders": "10",
     "wal_keep_size": "256MB",
+    # Whoever commits on a primary that was restarted waits for its standby to come back.
+    "wal_retrieve_retry_interval": "200ms",
     "max_connections": "100",
     "max_replication_slots": "20",
     "max_active_replication_origins": "20",
@@ -102,7 +104,8 @@ class TargetPair:
         wait_until(
             lambda: self.database.value(
                 "select count(*) from pg_stat_replication where state = 'streaming'"
-            )
+            ),
+            timeout_s=600,
         )
         return node
 
