@@ -1,10 +1,13 @@
 """How fast tables are copied again, both ways, beside the basebackup of the same table.
 
-    PYTHONPATH=. python bench/bench_resync.py [--mb 100,400] [--rates 0,200,max] [--jobs 2]
+    PYTHONPATH=. python bench/bench_resync.py [--mb 100,1024] [--rates 0,200,max] [--jobs 2]
+        [--limit 120] [--minutes 18]
 
 Two throwaway servers, and receive and replay as programs. By size: nobody writes. By write rate:
-two writers update single rows of the table, at a fixed rate together, while it is copied. Writes
-docs/benchmarks/resync.md, and resync.json beside it.
+two writers update single rows of the table, at a fixed rate together, while it is copied. The peer
+is COPY of the same table by psql, from one server into the other. Writes
+docs/benchmarks/resync.md, and resync.json beside it, after each figure. What takes longer than
+``--limit`` seconds is broken off, and after ``--minutes`` nothing more is begun.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import json
 import multiprocessing
 import os
 import random
+import shlex
 import statistics
 import subprocess
 import sys
@@ -28,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from bench.measuring.cpu import cpu_of, cpu_seconds
 from bench.reporting.resync_report import write_report
 from pgrepl.throwaway import Cluster
 
@@ -52,16 +57,29 @@ CASES = {
 WRITERS = 2
 #: How long the writers are alone, to compare with.
 ALONE_S = 8.0
-#: How long a resync under writers may take: replay may be slower than they are, for as long as they
-#: write.
-LIMIT_S = 90.0
+PEER = "COPY by psql"
+
+
+class Limits:
+    """How long one figure may take, and until when another is begun."""
+
+    def __init__(self, figure_s: float, minutes: float) -> None:
+        self.figure_s = figure_s
+        self._until = time.monotonic() + 60 * minutes
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() > self._until
 
 
 class Site:
     """A source with one table, its copy, and the programs that keep it up to date."""
 
-    def __init__(self, servers: tuple[Cluster, Cluster], folder: Path, mb: int, jobs: int) -> None:
+    def __init__(
+        self, servers: tuple[Cluster, Cluster], folder: Path, mb: int, jobs: int, limits: Limits
+    ) -> None:
         self.source, self.target = servers
+        self.limits = limits
         self.dbname = f"mb_{mb}"
         self.rows = mb * 1024 * 1024 // ROW_BYTES
         self.jobs = jobs
@@ -98,27 +116,49 @@ class Site:
     def program(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "pgrepl.cli", *arguments, "--config", str(self.config)]
 
-    def timed(self, *arguments: str, limit_s: float | None = None) -> float:
-        """Run a command of the program and return its seconds."""
-        begin = time.monotonic()
-        done = subprocess.run(
-            self.program(*arguments), capture_output=True, text=True, check=False, timeout=limit_s
-        )
-        if done.returncode:
-            raise RuntimeError(f"{arguments}: {done.stderr[-2000:]}")
-        return time.monotonic() - begin
-
-    def resync(self, way: str, table: str = "orders", limit_s: float | None = None) -> float:
-        command = ("resync", "shop", f"public.{table}", "--way", way, "--jobs", str(self.jobs))
-        return self.timed(*command, limit_s=limit_s)
-
-    def resync_in_time(self, way: str) -> bool:
-        """Copy the table, and say whether that ended while it was waited for."""
+    def timed(self, command: Sequence[str]) -> dict[str, float] | None:
+        """Run a command and return its seconds, by the clock and of all CPUs; None: over limit."""
+        begin, used = time.monotonic(), self.cpu_s()
         try:
-            self.resync(way, limit_s=LIMIT_S)
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=self.limits.figure_s,
+            )
         except subprocess.TimeoutExpired:
-            return False
-        return True
+            return None
+        if done.returncode:
+            raise RuntimeError(f"{command}: {done.stderr[-2000:]}")
+        return {"s": time.monotonic() - begin, "cpu_s": self.cpu_s() - used}
+
+    def cpu_s(self) -> float:
+        """Return what servers and programs have used so far."""
+        return cpu_of(os.getpid()) + sum(map(cpu_seconds, (self.source, self.target)))
+
+    def basebackup(self) -> dict[str, float] | None:
+        return self.timed(self.program("basebackup", "shop", "--jobs", str(self.jobs)))
+
+    def resync(self, way: str, table: str = "orders") -> dict[str, float] | None:
+        command = ("resync", "shop", f"public.{table}", "--way", way, "--jobs", str(self.jobs))
+        return self.timed(self.program(*command))
+
+    def copy_by_psql(self) -> dict[str, float] | None:
+        """Copy the table as a person would, with its key afterwards."""
+        self.run(self.target, TABLE.format(kind="", name="by_hand").replace(" primary key", ""))
+        read, write = (
+            shlex.join(["psql", "-qX", "-v", "ON_ERROR_STOP=1", "-d", server.dsn(self.dbname)])
+            for server in (self.source, self.target)
+        )
+        pipe = (
+            f"{read} -c 'copy orders to stdout (format binary)'"
+            f" | {write} -c 'copy by_hand from stdin (format binary)'"
+            " -c 'alter table by_hand add primary key (id)'"
+        )
+        measured = self.timed(["bash", "-o", "pipefail", "-c", pipe])
+        self.run(self.target, "drop table by_hand")
+        return measured
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -145,24 +185,36 @@ class Site:
 
 
 def main() -> None:
-    """Measure, print a line for each case, and write the page."""
+    """Measure, print a line for each figure, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mb", default="100,400,1600")
+    parser.add_argument("--mb", default="100,1024")
     parser.add_argument("--rates", default="0,200,1000,max")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for one figure")
+    parser.add_argument("--minutes", type=float, default=18.0, help="for all of it")
     parser.add_argument("--docs", type=Path, default=Path("docs/benchmarks"))
     given = parser.parse_args()
     sizes = [int(size) for size in given.mb.split(",")]
     measured = f"{datetime.now(UTC):%Y-%m-%d %H:%M}, load {os.getloadavg()[0]:.1f} before"
     result: dict[str, Any] = {"measured": measured, "jobs": given.jobs, "sizes": [], "rates": []}
+    limits = Limits(given.limit, given.minutes)
     with Cluster() as source, Cluster() as target, tempfile.TemporaryDirectory() as folder:
         for size in sizes:
-            site = Site((source, target), Path(folder), size, given.jobs)
-            result["sizes"].append(measure_size(site))
-            write_report(given.docs, result)
+            if limits.is_over:
+                break
+            site = Site((source, target), Path(folder), size, given.jobs, limits)
+            figures: dict[str, Any] = {}
+            entry = {"mb": round(site.mb), "rows": site.rows, "figures": figures}
+            result["sizes"].append(entry)
+            for what, figure in measure_size(site):
+                figures[what] = figure
+                say(site, what, figure)
+                write_report(given.docs, result)
             for row in measure_rates(site, given.rates.split(",") if size == sizes[0] else []):
+                print(row, flush=True)
                 result["rates"].append(row)
                 write_report(given.docs, result)
+            result["ended"] = f"load {os.getloadavg()[0]:.1f} after"
             for server in (source, target):
                 with psycopg.connect(server.dsn(), autocommit=True) as connection:
                     drop_slots(connection, site.dbname)
@@ -176,41 +228,42 @@ def drop_slots(connection: psycopg.Connection, dbname: str) -> None:
     )
 
 
-def measure_size(site: Site) -> dict[str, Any]:
-    """Copy a table in every way while nobody writes."""
-    seconds = {"basebackup": site.timed("basebackup", "shop", "--jobs", str(site.jobs))}
-    say(site, "basebackup", seconds["basebackup"])
-    for case, change in CASES.items():
-        if change is not None:
-            site.run(site.target, change)
-        seconds[f"whole, {case}"] = site.resync("whole")
-        say(site, f"whole, {case}", seconds[f"whole, {case}"])
+def measure_size(site: Site) -> Iterator[tuple[str, dict[str, float] | None]]:
+    """Copy a table in every way while nobody writes, as long as there is time."""
+    yield "basebackup", site.basebackup()
+    yield PEER, site.copy_by_psql()
+    for case in CASES:
+        yield from measure_case(site, "whole", case)
     with site.following():
         site.await_replay()
-        for case, change in CASES.items():
-            if change is not None:
-                site.run(site.target, change)
-            seconds[f"chunked, {case}"] = site.resync("chunked")
-            say(site, f"chunked, {case}", seconds[f"chunked, {case}"])
+        for case in CASES:
+            yield from measure_case(site, "chunked", case)
         for way in ("whole", "chunked"):
-            site.make(f"new_{way}")
-            site.await_replay()
-            seconds[f"{way}, new"] = site.resync(way, f"new_{way}")
-            say(site, f"{way}, new", seconds[f"{way}, new"])
-    return {"mb": round(site.mb), "rows": site.rows, "seconds": seconds}
+            if not site.limits.is_over:
+                site.make(f"new_{way}")
+                site.await_replay()
+                yield f"{way}, new", site.resync(way, f"new_{way}")
+
+
+def measure_case(site: Site, way: str, case: str) -> Iterator[tuple[str, dict[str, float] | None]]:
+    if site.limits.is_over:
+        return
+    change = CASES[case]
+    if change is not None:
+        site.run(site.target, change)
+    yield f"{way}, {case}", site.resync(way)
 
 
 def measure_rates(site: Site, rates: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Copy a table both ways while it is written to."""
+    """Copy a table both ways while it is written to, as long as there is time."""
     if not rates:
         return
     with site.following():
         for rate in rates:
             for way in ("whole", "chunked"):
-                site.await_replay()
-                row = measure_rate(site, rate, way)
-                print(row, flush=True)
-                yield row
+                if not site.limits.is_over:
+                    site.await_replay()
+                    yield measure_rate(site, rate, way)
 
 
 def measure_rate(site: Site, rate: str, way: str) -> dict[str, Any]:
@@ -218,15 +271,15 @@ def measure_rate(site: Site, rate: str, way: str) -> dict[str, Any]:
     with writing(site, rate) as count:
         alone = paced(lambda: time.sleep(ALONE_S), count)[1] if rate != "0" else 0.0
         with watching_age(site) as ages:
-            seconds, meanwhile = paced(lambda: ended.append(site.resync_in_time(way)), count)
-    if ended == [False]:
+            seconds, meanwhile = paced(lambda: ended.append(site.resync(way)), count)
+    if ended == [None]:
         # Nobody writes any more: what is left of it ends soon.
         site.resync(way)
     return {
         "rate": rate,
         "way": way,
         "seconds": seconds,
-        "is_ended": ended == [True],
+        "is_ended": ended != [None],
         "tps_alone": alone,
         "tps_meanwhile": meanwhile,
         "oldest_s": max(ages, default=0.0),
@@ -303,9 +356,13 @@ def watching_age(site: Site) -> Iterator[list[float]]:
         thread.join()
 
 
-def say(site: Site, what: str, seconds: float) -> None:
+def say(site: Site, what: str, measured: dict[str, float] | None) -> None:
     """Print a line."""
-    pace = f"{site.mb / seconds:8.1f} MB/s {site.rows / seconds:10,.0f} rows/s"
+    if measured is None:
+        print(f"{site.mb:6.0f} MB {what:16} not in {site.limits.figure_s:.0f} s", flush=True)
+        return
+    seconds, cpu_s = measured["s"], measured["cpu_s"]
+    pace = f"{cpu_s:7.1f} CPU s {site.mb / seconds:8.1f} MB/s {site.rows / seconds:10,.0f} rows/s"
     print(f"{site.mb:6.0f} MB {what:16} {seconds:7.1f} s {pace}", flush=True)
 
 

@@ -1,6 +1,6 @@
 """Measure pgrepl beside a native subscription, and write docs/benchmarks.md, its JSON and charts.
 
-    PYTHONPATH=. python bench/run.py [--only tpcb,insert,hot,wide,many,latency,backlog,…]
+    PYTHONPATH=. python bench/run.py [--only tpcb,insert,hot,wide,many,latency,shards,backlog,…]
         [--resume] [--minutes 14] [--plugins wal2json,pgoutput] [--rounds 3]
         [--transactions 100000] [--no-alone] [--backlog stream] [--out docs]
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Mapping
@@ -26,12 +25,22 @@ import pytest
 
 from bench.measuring.growth import measure_growth
 from bench.measuring.latency import measure_latency
+from bench.measuring.machine import processor
 from bench.measuring.ratios import Plan, measure_ratios
 from bench.measuring.rig import Rig
+from bench.measuring.shards import measure_shards
 from bench.measuring.workloads import WORKLOADS
 from bench.reporting.pictures import find_chromium
 from bench.reporting.report import write_report
-from bench.reporting.results import ITEMS, LATENCY, forget, is_complete, load_results, save_results
+from bench.reporting.results import (
+    ITEMS,
+    LATENCY,
+    SHARDS,
+    forget,
+    is_complete,
+    load_results,
+    save_results,
+)
 from pgrepl.config.model import ReplayConfig, SparkConfig
 from pgrepl.replayer.spark_job import DAEMON, ShardJobs
 from pgrepl.spark.background import SessionInBackground
@@ -128,6 +137,9 @@ def _run(name: str, arguments: argparse.Namespace, results: dict[str, Any]) -> N
         elif name == LATENCY:
             results[LATENCY] = []
             measure_latency(rig, arguments.seconds, results[LATENCY], save)
+        elif name == SHARDS:
+            results[SHARDS] = []
+            measure_shards(rig, arguments.rounds, results[SHARDS], save)
         else:
             points: list[dict[str, Any]] = []
             results.setdefault("growth", {})[name] = points
@@ -136,23 +148,15 @@ def _run(name: str, arguments: argparse.Namespace, results: dict[str, Any]) -> N
 
 def _conditions(arguments: argparse.Namespace) -> str:
     return (
-        f"{datetime.now(UTC):%Y-%m-%d %H:%M}, load {os.getloadavg()[0]:.1f} before,"
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M}, {processor()}, load {os.getloadavg()[0]:.1f} before,"
         f" {arguments.shards} shards" + (f", {arguments.backlog}" if arguments.backlog else "")
     )
 
 
 def _machine(arguments: argparse.Namespace) -> Mapping[str, str]:
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-            if line.startswith("model name")
-        ),
-        platform.processor(),
-    )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
-        "processors": f"{os.cpu_count()} of {model}",
+        "processors": f"{os.cpu_count()} of {processor()}",
         "memory": f"{memory:.0f} GiB",
         "versions": tested_versions(find_binaries(arguments.bindir)),
     }

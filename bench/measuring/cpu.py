@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pgrepl.throwaway import Cluster
 
-__all__ = ["all_below", "cpu_of", "cpu_seconds", "find_below", "own_cpu_seconds", "postmaster"]
+__all__ = [
+    "all_below",
+    "cpu_of",
+    "cpu_seconds",
+    "find_below",
+    "own_cpu_seconds",
+    "postmaster",
+    "ticks_of",
+]
 
 
 def cpu_seconds(cluster: Cluster) -> float:
@@ -38,6 +46,19 @@ def cpu_of(pid: int) -> float:
 def all_below(pid: int) -> set[int]:
     """Return a process and all that descend from it."""
     return _below(pid, _stats())
+
+
+def ticks_of(pids: Iterable[int]) -> dict[int, float]:
+    """Return the CPU seconds of each process itself, as far as it runs."""
+    found = {}
+    for pid in pids:
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        except OSError:
+            continue
+        fields = text.rpartition(")")[2].split()
+        found[pid] = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def _below(pid: int, stats: Mapping[int, tuple[int, int]]) -> set[int]:

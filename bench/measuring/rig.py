@@ -212,9 +212,12 @@ class Rig:
             process.terminate()
             process.join()
 
-    def alone(self, name: str, plugin: Plugin, end: str) -> Timing:
+    def alone(self, name: str, plugin: Plugin, end: str, shards: int | None = None) -> Timing:
         """Let replay work off what is in the spool."""
-        return self._replay(self.config(name, plugin), end, multiprocessing.Event())
+        config = self.config(name, plugin)
+        if shards is not None:
+            config = replace(config, replay=replace(config.replay, shards=shards))
+        return self._replay(config, end, multiprocessing.Event())
 
     def receive(self, name: str, plugin: Plugin) -> Received:
         """Receive all there is, in a process of its own."""
@@ -234,7 +237,7 @@ class Rig:
         """Return the most memory that one of Spark's workers ever held."""
         jvm = find_below(os.getpid(), "java")
         workers = all_below(find_below(jvm, "python")) if jvm else ()
-        return max(map(peak_mib, workers), default=0)
+        return max(map(_peak_mib, workers), default=0)
 
     def _replay(self, config: Config, end: str, go: Event) -> Timing:
         replayer = Replayer(config, NoDdl())
@@ -279,6 +282,14 @@ class Rig:
     def _used(self, begin: dict[str, float]) -> dict[str, float]:
         now = self._cpu()
         return {who: round(now[who] - before, 2) for who, before in begin.items()}
+
+
+def _peak_mib(pid: int) -> int:
+    """Return the most memory that a process held; 0: it has ended."""
+    try:
+        return peak_mib(pid)
+    except (OSError, ValueError):
+        return 0
 
 
 def _receive_when(config: Config, go: Event) -> None:

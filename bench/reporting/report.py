@@ -50,6 +50,8 @@ def write_report(
         parts += _ratios(results["ratios"], charts)
     if "latency" in results:
         parts.append(_latency(results["latency"]))
+    if "shards" in results:
+        parts.append(_shards(results["shards"]))
     if "growth" in results:
         parts += _growth(results["growth"], charts)
     place = folder / "benchmarks"
@@ -161,6 +163,41 @@ def _latency(found: Sequence[Mapping[str, Any]]) -> str:
         " everything committed before has arrived. The CPU time of the source is mostly that of"
         " pgbench's own transactions.\n\n" + _table(header, rows)
     )
+
+
+def _shards(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a second shard brings: the longest way with one by that with two."""
+    by_count = {
+        count: [item for item in found if item["shards"] == count]
+        for count in sorted({item["shards"] for item in found})
+    }
+    rows = [
+        [
+            str(count),
+            f"{median(item['wall_s'] for item in items):.2f}",
+            f"{median(item['worker_s'] for item in items):.2f}",
+            ", ".join(
+                f"{median(each):.2f}"
+                for each in zip(*(item["backends_s"] for item in items), strict=False)
+            ),
+            f"{median(map(_longest_way, items)):.2f}",
+        ]
+        for count, items in by_count.items()
+    ]
+    ways = [map(_longest_way, items) for items in by_count.values()]
+    gains = [one / two for one, two in zip(ways[0], ways[-1], strict=False) if two]
+    header = ["shards", "wall s", "CPU s of the worker", "of each server process", "longest way"]
+    return (
+        "## One more shard for one table\n\n300,000 changes of one table wait in the spool."
+        " Its rows are dealt by key to a session for each shard. Where cores are free the longest"
+        " way counts: the worker, and then the server process that does most.\n\n"
+        + _table(header, rows)
+        + f"\nA second shard brings **{median(gains):.2f}** times (1.5), a median of rounds.\n"
+    )
+
+
+def _longest_way(item: Mapping[str, Any]) -> float:
+    return float(item["worker_s"]) + max(item["backends_s"], default=0.0)
 
 
 def _growth(growth: Mapping[str, Any], charts: dict[str, str]) -> list[str]:

@@ -9,13 +9,15 @@ from typing import Any
 
 from bench.measuring.growth import AXES
 from bench.measuring.latency import RATES
+from bench.measuring.shards import COUNTS
 from bench.measuring.workloads import WORKLOADS
 
-__all__ = ["ITEMS", "LATENCY", "forget", "is_complete", "load_results", "save_results"]
+__all__ = ["ITEMS", "LATENCY", "SHARDS", "forget", "is_complete", "load_results", "save_results"]
 
 LATENCY = "latency"
+SHARDS = "shards"
 #: Everything that can be measured, what says most first.
-ITEMS = (*WORKLOADS, LATENCY, *AXES)
+ITEMS = (*WORKLOADS, LATENCY, SHARDS, *AXES)
 
 _FILE = "benchmarks.json"
 
@@ -48,4 +50,6 @@ def is_complete(results: Mapping[str, Any], name: str, rounds: int) -> bool:
     if name == LATENCY:
         rates = [found["rate"] for found in results.get(LATENCY, ())]
         return {rates.count(rate) > 1 for rate in RATES} == {True}
+    if name == SHARDS:
+        return len(results.get(SHARDS, ())) >= rounds * len(COUNTS)
     return len(results.get("growth", {}).get(name, ())) == len(AXES[name])

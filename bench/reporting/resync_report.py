@@ -14,7 +14,9 @@ _HEAD = """# Resync
 Written by `bench/bench_resync.py` from [resync.json](resync.json); do not edit it.
 
 Two PostgreSQL servers on one machine, {jobs} jobs; rows of a kilobyte with a bigint key. Measured:
-{measured}. Seconds are of the command from start to end, the start of the program among them.
+{measured}. Seconds are of the command from start to end, the start of the program among them; CPU
+seconds are those of servers and programs together, receive and replay among them where they run.
+`COPY by psql` is the peer: the same rows by `COPY` from one server into the other, then the key.
 *Equal*: no row of the copy differs; *1 %*: every hundredth does; *all*: every row does; *new*: the
 table was never copied. Receive and replay run beside the chunked ones and beside the new ones.
 """
@@ -43,9 +45,10 @@ def render(result: Mapping[str, Any]) -> str:
     header = ["", *(f"{size['mb']:,} MB, {size['rows']:,} rows" for size in sizes)]
     rows = [
         [case, *(_pace(size, case) for size in sizes)]
-        for case in (sizes[0]["seconds"] if sizes else ())
+        for case in dict.fromkeys(case for size in sizes for case in size["figures"])
     ]
-    parts += ["## By size\n\nSeconds, and megabytes of the table a second.\n", _table(header, rows)]
+    intro = "## By size\n\nSeconds, CPU seconds, and megabytes of the table a second.\n"
+    parts += [intro, _table(header, rows)]
     if result["rates"]:
         parts += [
             _RATES,
@@ -58,8 +61,12 @@ def render(result: Mapping[str, Any]) -> str:
 
 
 def _pace(size: Mapping[str, Any], case: str) -> str:
-    seconds = size["seconds"].get(case)
-    return "" if seconds is None else f"{seconds:.1f} s, {size['mb'] / seconds:.1f} MB/s"
+    if case not in size["figures"]:
+        return ""
+    found = size["figures"][case]
+    if found is None:
+        return "not in time"
+    return f"{found['s']:.1f} s, {found['cpu_s']:.1f} CPU s, {size['mb'] / found['s']:.1f} MB/s"
 
 
 def _rate(row: Mapping[str, Any]) -> list[str]:
