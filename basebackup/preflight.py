@@ -13,6 +13,7 @@ from pgrepl.basebackup.schema.code.without_code import Reduced, without_code
 from pgrepl.basebackup.schema.dump import read_dump
 from pgrepl.basebackup.schema.errors import SchemaError
 from pgrepl.basebackup.schema.known import Known, without_known
+from pgrepl.basebackup.schema.omitted import without_omitted
 from pgrepl.basebackup.schema.plan import SchemaPlan
 from pgrepl.basebackup.schema.source_objects import SourceObjects, read_objects
 from pgrepl.basebackup.schema.statements.classify import sift
@@ -177,6 +178,7 @@ def plan_schema(
     kind = SchemaMap if source.trust_code else ConfinedMap
     names = kind(preparation.schemas, members)
     try:
+        dump, omitted = without_omitted(dump, objects.tables)
         if source.trust_code:
             reduced = Reduced(dump, objects)
         else:
@@ -194,5 +196,5 @@ def plan_schema(
         hint = exc.hint if isinstance(exc, SchemaError) else None
         raise SourceError(f"{source.endpoint}: {exc}", hint=hint) from exc
     plan.skipped += reduced.skipped
-    plan.left_out += reduced.left_out
+    plan.left_out += (*reduced.left_out, *omitted)
     return plan

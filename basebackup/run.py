@@ -49,6 +49,7 @@ from pgrepl.store.sources import (
     SourceRow,
     add_source,
     advance_origin,
+    create_origin,
     find_source,
     read_options,
     read_target_schemas,
@@ -334,11 +335,7 @@ class _Run:
 
     def _set_origin(self, source_id: int, slot: str) -> None:
         """Let the receiver begin where the slot began; only then is the source streaming."""
-        self.target.execute(
-            "select pg_replication_origin_create(%(name)s)"
-            " where not exists (select from pg_replication_origin where roname = %(name)s)",
-            {"name": slot},
-        )
+        create_origin(self.target, slot)
         advance_origin(self.target, source_id)
         reach("basebackup.origin_set")
         with self.target.transaction():

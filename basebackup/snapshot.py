@@ -20,8 +20,8 @@ from pgrepl.catalog.slots import FAILOVER_VERSION, read_slot
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.catalog.writers import read_writers
 from pgrepl.config.dsn import Endpoint
-from pgrepl.errors import SourceError, SourceUnavailable
-from pgrepl.lsn import Lsn
+from pgrepl.errors import SourceChanged, SourceError, SourceUnavailable
+from pgrepl.lsn import Lsn, end_of_wal
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 
@@ -59,7 +59,9 @@ class Keeper:
         Raises
         ------
         SourceUnavailable
-            naming a table that is locked, truncated or rewritten, and who has locked it.
+            naming a table that is locked, and who has locked it.
+        SourceChanged
+            naming one that was truncated, rewritten, renamed or dropped.
 
         """
         with translated(self.endpoint, "cannot lock the tables"):
@@ -78,7 +80,7 @@ class Keeper:
             ).fetchall()
         if changed:
             names = ", ".join(name for (name,) in changed)
-            raise SourceUnavailable(
+            raise SourceChanged(
                 f"{self.endpoint}: truncated or rewritten while the copy began: {names}",
                 hint="Run the same command again when the migration is over.",
             )
@@ -94,8 +96,8 @@ class Keeper:
                 hint="Run the same command again when that transaction is over,"
                 " or raise --lock-timeout.",
             ) from exc
-        except psycopg.errors.UndefinedTable as exc:
-            raise SourceUnavailable(
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as exc:
+            raise SourceChanged(
                 f"{self.endpoint}: table {table} was dropped or renamed while the copy began",
                 hint="Run the same command again.",
             ) from exc
@@ -156,7 +158,7 @@ def keep_new_snapshot(endpoint: Endpoint) -> Keeper:
         ).fetchall()
         # Read after the snapshot: nothing that it sees committed beyond this position.
         ((lsn,),) = keeper.execute("select pg_current_wal_insert_lsn()").fetchall()
-    return Keeper(endpoint, keeper, snapshot, SnapshotStart(lsn, seen))
+    return Keeper(endpoint, keeper, snapshot, SnapshotStart(end_of_wal(lsn), seen))
 
 
 class _SlotCreation:

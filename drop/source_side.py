@@ -15,6 +15,7 @@ from psycopg.sql import SQL, Composed, Identifier, Literal
 from pgrepl.catalog.names import may_call
 from pgrepl.catalog.slots import PLUGINS, drop_slot, read_slots
 from pgrepl.config.dsn import Endpoint, Side
+from pgrepl.ddl_capture.scripts import FUNCTIONS, TABLES
 from pgrepl.drop.publications import (
     PublicationSide,
     drop_publications,
@@ -42,18 +43,6 @@ __all__ = [
 
 _STAGE = "drop"
 _SCHEMA = "pgrepl"
-#: What the capture of DDL has in its schema.
-_TABLES = ("capture", "ddl_log")
-_FUNCTIONS = (
-    "ddl_calls",
-    "ddl_capture",
-    "ddl_context",
-    "locale",
-    "plain_table_definition",
-    "prune",
-    "switch",
-    "table_definition",
-)
 _LOCK_TIMEOUT = "5s"
 
 
@@ -137,7 +126,7 @@ def look_at_source(connection: Connection, endpoint: Endpoint, slot: str) -> Sou
         ).fetchall()
         objects = connection.execute(
             load_query("pgrepl.drop", "capture_objects"),
-            {"schema": _SCHEMA, "tables": list(_TABLES), "functions": list(_FUNCTIONS)},
+            {"schema": _SCHEMA, "tables": list(TABLES), "functions": list(FUNCTIONS)},
         ).fetchall()
         ((is_superuser, may_replicate),) = connection.execute(
             "select rolsuper, rolsuper or rolreplication from pg_roles where rolname = current_user"

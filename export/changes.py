@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from pgrepl.config.naming import TableSelection, shown_name
+from pgrepl.config.rules import Rules
 from pgrepl.ddl_capture.decode.event import decode_event
+from pgrepl.ddl_capture.omission import on_target
 from pgrepl.decoding.changes import INSERT
 from pgrepl.decoding.payload import Begin, PayloadDecoder
 from pgrepl.decoding.row_change import RowChange
@@ -24,6 +26,7 @@ __all__ = ["Changes", "read_change"]
 
 logger = logging.getLogger(__name__)
 
+_NO_RULES = Rules()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -38,11 +41,14 @@ class Changes:
         tables: Iterable[ExportedTable],
         last_commit: int,
         find_table: Callable[[TableName], ExportedTable | None],
+        *,
+        rules: Rules = _NO_RULES,
     ) -> None:
         """Go on from the tables and the last commit of a position.
 
         ``find_table`` asks the target for a table that no captured DDL told of.
         """
+        self._rules = rules
         self._envelope = envelope
         self._selection = selection
         self._find_table = find_table
@@ -123,7 +129,8 @@ class Changes:
         event = decode_event(decoder.read_row(message, "replace"))
         for definition in event.tables:
             known = self._tables.get(definition.key)
-            self._describe(of_definition(definition, None if known is None else known.start))
+            table = on_target(definition, self._rules)
+            self._describe(of_definition(table, None if known is None else known.start))
         for dropped in event.dropped:
             if dropped.type == "table" and dropped.schema is not None and dropped.names:
                 self._tables.pop((dropped.schema, dropped.names[-1]), None)

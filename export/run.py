@@ -15,7 +15,7 @@ from typing import Any
 
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import TableSelection, shown_name
-from pgrepl.errors import PgreplError, Retry, UsageError
+from pgrepl.errors import AlreadyRunning, PgreplError, Retry, UsageError
 from pgrepl.export.changes import Changes
 from pgrepl.export.envelopes.debezium import Moment
 from pgrepl.export.plan import ExportPlan, ExportSettings
@@ -82,6 +82,8 @@ class Exporter:
         self._settings = settings or ExportSettings()
         self._stopping = threading.Event()
         self._is_restart = False
+        #: Whether it had the lock of its consumer.
+        self._was_alone = False
         self._result = ExportResult()
         #: Tables that are not exported whole, of which was told.
         self._told: set[TableName] = set()
@@ -108,7 +110,9 @@ class Exporter:
                     return self._result
             except PgreplError as exc:
                 is_passing = exc.retry is Retry.TIMED and not isinstance(exc, Fenced)
-                if once or not is_passing or self._stopping.is_set():
+                # Later it may be a session of its own that the target has not ended yet.
+                is_second = isinstance(exc, AlreadyRunning) and not self._was_alone
+                if is_second or once or not is_passing or self._stopping.is_set():
                     raise
                 if self._result.batch_count > before:
                     backoff.succeed()
@@ -119,6 +123,7 @@ class Exporter:
     def _run(self, connection: Connection, *, once: bool) -> None:
         row = self._find_source(connection)
         take_lock(connection, export_lock(self._source.name, self._plan.consumer))
+        self._was_alone = True
         position = ConsumerPosition(connection, row, self._plan)
         consumer = position.open(restart=self._is_restart)
         with closing(self._plan.make_sink(consumer, is_restart=self._is_restart)) as sink:
@@ -134,6 +139,7 @@ class Exporter:
                 map(ExportedTable.load, consumer.tables),
                 int(consumer.memory["last_commit"]),
                 lambda name: find_table(connection, row.source_id, name),
+                rules=self._source.rules,
             )
             changes.has_new_tables = False
             self._tell_gaps(connection, consumer)

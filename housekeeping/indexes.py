@@ -15,6 +15,7 @@ from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.config.naming import shown_name
+from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
@@ -65,5 +66,6 @@ def make_index(connection: Connection, missing: MissingIndex) -> None:
             SQL(", ").join(map(Identifier, missing.columns)),
         )
     )
+    reach("housekeeping.index_made")
     comment = f"pgrepl: for foreign key {missing.constraint_name}; not on the source"
     connection.execute(SQL("comment on index {} is {}").format(name, Literal(comment)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pgrepl.catalog.sequences import read_sequences
+from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
@@ -39,4 +40,5 @@ def set_values(
         "values": [value for _, _, value in known],
     }
     moved = target.execute(load_query("pgrepl.housekeeping", "set_sequences"), given).fetchall()
+    reach("housekeeping.sequences_set")
     return [sequence for sequence, _ in moved]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pgrepl.config.alerts import AlertsConfig
+from pgrepl.failpoint import reach
 from pgrepl.monitor.alerts import News, find_news
 from pgrepl.monitor.delivery import DeliveryFailed, deliver
 from pgrepl.postgres.connect import Connection
@@ -55,6 +56,7 @@ class Alarm:
             elif news.action == "forget":
                 forget_alert(connection, news.row)
             elif time.monotonic() - began_at < _BUDGET_S and self._tell(news, now):
+                reach("monitor.told")
                 if news.action == "begin":
                     keep_alert(connection, replace(news.row, told_at=now))
                 else:

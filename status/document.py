@@ -180,6 +180,7 @@ def _resync(table: TableOverview) -> dict[str, Any] | None:
         "state": table.resync_state,
         "chunks": table.resync_chunks if table.resync_way == "chunked" else None,
         "chunks_estimated": table.resync_chunk_estimate,
+        "wal_left": table.resync_wal_left,
         "rows": table.resync_rows,
         "rows_estimated": table.resync_row_estimate,
         "bytes": table.resync_bytes,

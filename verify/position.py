@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import TargetError
-from pgrepl.lsn import Lsn
+from pgrepl.lsn import Lsn, end_of_wal
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.progress.receive_progress import read_received
@@ -16,22 +16,9 @@ from pgrepl.store.progress.shard_progress import has_passed
 from pgrepl.store.sources import SourceRow
 from pgrepl.verify.standstill import TableName, Waiting, read_waiting
 
-__all__ = ["Follower", "Passage", "end_of_wal"]
+__all__ = ["Follower", "Passage"]
 
 _POLL_S = 0.1
-_PAGE_BYTES = 8192
-#: Lengths of the headers of a WAL page, and of the first one of a file.
-_PAGE_HEADERS = (24, 40)
-
-
-def end_of_wal(insert_lsn: int) -> Lsn:
-    """Return where the WAL ends when the next record would begin at this position.
-
-    At the end of a page the next record begins after the header of the next page, which is not
-    there yet: an idle source would never send so far.
-    """
-    within = insert_lsn % _PAGE_BYTES
-    return Lsn(insert_lsn - within if within in _PAGE_HEADERS else insert_lsn)
 
 
 def _note_position(connection: Connection, endpoint: Endpoint) -> Lsn:

@@ -7,9 +7,12 @@ into: nothing is taken out of it.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import psycopg
 
 from pgrepl.catalog.slots import read_slot
+from pgrepl.decoding.pgoutput.stream import publication_names
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
@@ -18,8 +21,14 @@ from pgrepl.store.spool.spool_format import DDL_TABLE
 __all__ = ["TableName", "Waiting", "read_waiting"]
 
 TableName = tuple[str, str]
-#: The most changes that are looked at; what follows more of them is not known.
+#: The most messages that are looked at; what follows more of them is not known.
 _MOST_CHANGES = 100_000
+_PLUGINS = ("wal2json", "pgoutput")
+
+
+class _Slot(NamedTuple):
+    plugin: str
+    begin: Lsn
 
 
 class Waiting(frozenset[TableName]):
@@ -37,25 +46,29 @@ def read_waiting(connection: Connection, slot: str, until: Lsn) -> tuple[Lsn, Wa
 
     None: it is being read, or holds more than can be looked at, or another plugin's messages.
     """
-    if _begin(connection, slot) is None:
+    state = _find(connection, slot)
+    if state is None:
         return None
+    publications = ",".join(f'"{name}"' for name in publication_names(slot))
     try:
         found = connection.execute(
-            load_query("pgrepl.verify", "waiting"),
-            {"slot": slot, "until": until, "limit": _MOST_CHANGES},
+            load_query("pgrepl.verify", f"waiting_{state.plugin}"),
+            {"slot": slot, "until": until, "limit": _MOST_CHANGES, "publications": publications},
         ).fetchall()
-    except (psycopg.errors.ObjectInUse, psycopg.DataError):
+    except (psycopg.errors.ObjectInUse, psycopg.errors.UndefinedObject, psycopg.DataError):
         return None
     # Afterwards: whatever another session took out of it meanwhile lies before.
-    begin = _begin(connection, slot)
-    if begin is None or sum(count for *_, count in found) >= _MOST_CHANGES:
+    state = _find(connection, slot)
+    # Beginnings and ends of transactions are counted by the server too.
+    if state is None or found[0][-1] >= _MOST_CHANGES:
         return None
-    return begin, Waiting((schema, name) for schema, name, _ in found)
+    return state.begin, Waiting((schema, name) for schema, name, _ in found if schema is not None)
 
 
-def _begin(connection: Connection, slot: str) -> Lsn | None:
-    """Return where a slot begins; None when it is in use, or of another plugin."""
+def _find(connection: Connection, slot: str) -> _Slot | None:
+    """Return the state of a slot; None when it is in use, or of another plugin."""
     found = read_slot(connection, slot)
-    if found is None or found.is_active or not found.is_here or found.plugin != "wal2json":
+    if found is None or found.is_active or not found.is_here or found.plugin not in _PLUGINS:
         return None
-    return found.confirmed_flush_lsn
+    begin = found.confirmed_flush_lsn
+    return None if begin is None else _Slot(str(found.plugin), begin)

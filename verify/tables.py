@@ -43,6 +43,8 @@ class Table:
     unique_keys: tuple[UniqueKey, ...]
     #: On the source: of the columns that reach the target masked.
     masks: tuple[tuple[str, Mask], ...] = ()
+    #: On the source: the condition of the rows that reach the target; empty: all do.
+    where: str = ""
 
     def mask(self, name: str) -> Mask | None:
         """Return the mask of a column."""
@@ -122,11 +124,19 @@ def read_details(connection: Connection, schemas: Iterable[str]) -> Mapping[tupl
 def with_masks(
     tables: Mapping[tuple[str, str], Table], rules: Rules
 ) -> dict[tuple[str, str], Table]:
-    """Return tables of the source with the masks of their columns."""
-    return {
-        key: replace(table, masks=tuple(sorted(rules.resolved_masks(*key).items(), key=_name)))
-        for key, table in tables.items()
-    }
+    """Return tables of the source with the masks of their columns, without those omitted."""
+    return {key: _with_rules(table, rules) for key, table in tables.items()}
+
+
+def _with_rules(table: Table, rules: Rules) -> Table:
+    omitted = rules.omitted(*table.key)
+    return replace(
+        table,
+        where=rules.where(*table.key),
+        masks=tuple(sorted(rules.resolved_masks(*table.key).items(), key=_name)),
+        columns=tuple(column for column in table.columns if column.name not in omitted),
+        unique_keys=tuple(key for key in table.unique_keys if omitted.isdisjoint(key.columns)),
+    )
 
 
 def _name(item: tuple[str, Mask]) -> str:

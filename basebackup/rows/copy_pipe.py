@@ -58,12 +58,12 @@ def copy_out(table: SourceTable, first_block: int | None, end_block: int | None)
     """Return the COPY that reads a part of a table: only its own rows, no generated columns."""
     limits: list[Composable] = []
     if first_block is not None:
-        limits.append(SQL("ctid >= {}::tid").format(Literal(f"({first_block},0)")))
+        limits.append(SQL("t.ctid >= {}::tid").format(Literal(f"({first_block},0)")))
     if end_block is not None:
-        limits.append(SQL("ctid < {}::tid").format(Literal(f"({end_block},0)")))
+        limits.append(SQL("t.ctid < {}::tid").format(Literal(f"({end_block},0)")))
     where = SQL(" where ") + SQL(" and ").join(limits) if limits else SQL("")
-    return SQL("copy (select {} from only {}{}) to stdout{}").format(
-        table.selected(), table.identifier, where, _format(table)
+    return SQL("copy (select {} from {}{}) to stdout{}").format(
+        table.selected(["t"]), table.rows, where, _format(table)
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import psycopg
@@ -24,7 +24,7 @@ from pgrepl.basebackup.rows.pace import Pace
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.rules import Salt
-from pgrepl.errors import PgreplError
+from pgrepl.errors import PgreplError, SourceChanged
 from pgrepl.failpoint import reach
 from pgrepl.masking import set_salts
 from pgrepl.postgres.connect import Connection, connect
@@ -34,6 +34,8 @@ from pgrepl.store.tables.copy_work import CopyPart, fail_part, finish_part, take
 __all__ = ["CopyTask", "open_snapshot", "run_task"]
 
 _STAGE = "basebackup"
+#: DDL often gives up by itself: migrations are run with a lock_timeout.
+_LOCK_TIMEOUT_MS = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,33 +118,88 @@ def _copy(
     task: CopyTask, source: Connection, target: Connection, part: CopyPart, pace: Pace | None
 ) -> Transferred:
     table = task.tables[part.schema_name, part.table_name]
+    named = _as_named_now(task, source, table)
+    _lock(task, source, named)
     if not table.columns:
-        return _copy_empty_rows(task, source, target, table)
-    try:
-        return transfer(
-            (task.source, source, copy_out(table, part.first_block, part.end_block)),
-            (task.target, target, copy_in(table, task.places[table.key])),
-            table,
-            pace,
+        copied = _copy_empty_rows(task, source, target, named, task.places[table.key])
+    else:
+        try:
+            copied = transfer(
+                (task.source, source, copy_out(named, part.first_block, part.end_block)),
+                (task.target, target, copy_in(table, task.places[table.key])),
+                named,
+                pace,
+            )
+        except PgreplError:
+            # In the middle of a COPY there is no way to roll back but this one.
+            target.close()
+            raise
+    if _as_named_now(task, source, table).key != named.key:
+        # It may have been another table that had its name.
+        raise SourceChanged(
+            f"{task.source}: table {named} was renamed while it was read",
+            hint="Run the same command again.",
         )
-    except PgreplError:
-        # In the middle of a COPY there is no way to roll back but this one.
-        target.close()
-        raise
+    return copied
+
+
+def _as_named_now(task: CopyTask, source: Connection, table: SourceTable) -> SourceTable:
+    """Return a table by its name of now: no lock on it keeps its schema from another one."""
+    with translated(task.source, f"cannot read the name of {table}"):
+        # The function sees what is; the row is of the snapshot, and reading it takes a lock, with
+        # which the session learns what others did.
+        ((names,),) = source.execute(
+            "select o.object_names from pg_class c,"
+            " pg_identify_object_as_address('pg_class'::regclass, c.oid, 0) o where c.oid = %s",
+            (table.oid,),
+        ).fetchall()
+    return replace(table, schema=names[0], name=names[1])
+
+
+def _lock(task: CopyTask, source: Connection, table: SourceTable) -> None:
+    """Lock a table against DDL, as whoever keeps the snapshot does.
+
+    DDL that came since waits for the keeper, and whoever wants the table after it waits for the
+    DDL: the copy would wait for itself.
+
+    Raises
+    ------
+    SourceChanged
+        when there is such DDL, and it does not give up.
+
+    """
+    statement = SQL("lock table only {} in access share mode").format(table.identifier)
+    with translated(task.source, f"cannot lock {table}"):
+        try:
+            source.execute(SQL("set local lock_timeout = {}").format(Literal(_LOCK_TIMEOUT_MS)))
+            source.execute(statement)
+        except psycopg.errors.LockNotAvailable as exc:
+            raise SourceChanged(
+                f"{task.source}: DDL on {table} waits for the copy, and the copy for that DDL",
+                hint="Run the same command again when the migration is over.",
+            ) from exc
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as exc:
+            raise SourceChanged(
+                f"{task.source}: table {table} was renamed while it was copied",
+                hint="Run the same command again.",
+            ) from exc
 
 
 def _copy_empty_rows(
-    task: CopyTask, source: Connection, target: Connection, table: SourceTable
+    task: CopyTask,
+    source: Connection,
+    target: Connection,
+    table: SourceTable,
+    place: tuple[str, str],
 ) -> Transferred:
     """Copy a table of which no column is stored: all there is of its rows is how many."""
     with translated(task.source, f"cannot read {table}"):
-        ((count,),) = source.execute(
-            SQL("select count(*) from only {}").format(table.identifier)
-        ).fetchall()
-    copy = Identifier(*task.places[table.key])
+        ((count,),) = source.execute(SQL("select count(*) from {}").format(table.rows)).fetchall()
     with translated(task.target, f"cannot write the copy of {table}"):
         target.execute(
-            SQL("insert into {} select from generate_series(1, {})").format(copy, Literal(count))
+            SQL("insert into {} select from generate_series(1, {})").format(
+                Identifier(*place), Literal(count)
+            )
         )
     return Transferred(count, 0)
 

@@ -107,17 +107,17 @@ def read_dump(
 
 
 def _run(command: list[str], endpoint: Endpoint) -> str:
-    done = subprocess.run(
-        command, capture_output=True, env=_environment(endpoint), check=False, encoding="utf-8"
-    )
+    # As bytes: reading texts would change the ends of lines, and those in names and constants.
+    done = subprocess.run(command, capture_output=True, env=_environment(endpoint), check=False)
     if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if "error:" in line]
+        lines = done.stderr.decode("utf-8", "replace").splitlines()
+        said = [line for line in lines if "error:" in line]
         reason = said[0].split("error:", 1)[1].strip() if said else "it says nothing"
         raise SourceError(
             f"{endpoint}: pg_dump failed: {reason[:1].lower()}{reason[1:]}",
             hint="Run pgrepl doctor: it finds missing privileges; then run the same command again.",
         )
-    return done.stdout
+    return done.stdout.decode()
 
 
 def _environment(endpoint: Endpoint) -> dict[str, str]:

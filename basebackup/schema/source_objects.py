@@ -105,8 +105,7 @@ def read_objects(
     known = {(item.catalog, item.oid) for item in needed}
     schemas = {item.schema for item in needed if item.extension is None}
     spare = [i for i in read_spare(connection, schemas) if (i.catalog, i.oid) not in known]
-    keys = (table.key for table in tables)
-    views = read_views(connection, keys, *selections, is_wanted=with_views, with_code=with_code)
+    views = read_views(connection, tables, *selections, is_wanted=with_views, with_code=with_code)
     with connection.cursor(row_factory=class_row(Member)) as cursor:
         members = cursor.execute(_query("extension_members")).fetchall()
     unseen = [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg.rows import class_row
 
 from pgrepl.basebackup.schema.needed_objects import LeftOut, NeededObject, read_needed
+from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.naming import TableSelection
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
@@ -53,7 +54,7 @@ class Views:
 
 def read_views(
     connection: Connection,
-    tables: Iterable[tuple[str, str]],
+    tables: Sequence[SourceTable],
     *selections: TableSelection,
     is_wanted: bool,
     with_code: bool,
@@ -66,16 +67,38 @@ def read_views(
         return Views(
             left_out=[LeftOut(v.kind, ".".join(v.key), _NOT_ASKED_FOR) for v in candidates]
         )
-    needs = {view: read_needed(connection, [view.oid], with_code=with_code) for view in candidates}
-    chosen, missing = choose_views(needs, set(tables))
+    omitted = _read_omitted(connection, tables)
+    needs = {
+        view: read_needed(connection, [view.oid], with_code=with_code)
+        for view in candidates
+        if view.oid not in omitted
+    }
+    chosen, missing = choose_views(needs, {table.key for table in tables})
     return Views(
         chosen,
         [item for view in chosen for item in needs[view]],
         [
             LeftOut(view.kind, ".".join(view.key), f"{'.'.join(lack)} is not replicated")
             for view, lack in missing.items()
+        ]
+        + [
+            LeftOut(view.kind, ".".join(view.key), f"rules omit {omitted[view.oid]}")
+            for view in candidates
+            if view.oid in omitted
         ],
     )
+
+
+def _read_omitted(connection: Connection, tables: Sequence[SourceTable]) -> Mapping[int, str]:
+    """Return the views that show columns which the target does not have, each with one of them."""
+    columns = [(table.oid, name) for table in tables for name in table.omitted]
+    if not columns:
+        return {}
+    rows = connection.execute(
+        load_query("pgrepl.basebackup", "views_of_columns"),
+        {"tables": [oid for oid, _ in columns], "columns": [name for _, name in columns]},
+    ).fetchall()
+    return dict(rows)
 
 
 def choose_views(

@@ -144,7 +144,14 @@ def _source_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Probl
     if source.is_standby:
         yield _source("standby", "it is a standby", "Let the DSN lead to the primary.")
     elif source.system_identifier != row.system_identifier:
-        yield _broken("other-server", "it is another server than the one that was copied", row.name)
+        taken_on = command("adopt", row.name)
+        yield _source(
+            "other-server",
+            "it is another server than the one that was copied",
+            f"Was it upgraded by pg_upgrade? {taken_on} Else check the DSN, or copy it again:"
+            f" {command('basebackup', row.name, '--restart')}",
+            taken_on,
+        )
     elif source.timeline != row.timeline:
         yield _source(
             "other-timeline",
@@ -225,7 +232,14 @@ def _target_problems(
         pass
     elif not row.has_origin:
         missing = f'replication origin "{row.slot}" does not exist'
-        yield _target("origin-missing", missing, again_hint, again)
+        made_again = command("adopt", row.name)
+        yield _target(
+            "origin-missing",
+            missing,
+            f"pg_upgrade of the target leaves it behind: {made_again} Else copy the source again:"
+            f" {again}",
+            made_again,
+        )
     elif (
         # While a receiver runs, both move; and they are not seen to move at once.
         source is not None

@@ -15,7 +15,7 @@ from enum import Enum
 
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
-from pgrepl.masking import mask_expression
+from pgrepl.masking import mask_expression, rows_of
 from pgrepl.verify.tables import Subject, Table
 
 __all__ = ["DIGEST_PROBE", "Digest", "KeyRange", "Statements"]
@@ -58,7 +58,8 @@ class Statements:
 
     @property
     def _from(self) -> Composable:
-        return SQL("from only {} as t").format(Identifier(self.table.schema, self.table.name))
+        table = Identifier(self.table.schema, self.table.name)
+        return SQL("from {}").format(rows_of(table, self.table.where))
 
     @property
     def _row(self) -> Composable:

@@ -125,13 +125,19 @@ function show() {
   const sources = status?.sources ?? [];
   const troubled = sources.filter((source) => source.problems.length);
   const count = troubled.reduce((sum, source) => sum + source.problems.length, 0);
+  // Between two runs of a cron job that is as it should be; with a service it is not.
+  const idle = sources.filter((source) => source.state === "not receiving").length;
   if (trouble !== null) summarize("bad", "The target does not answer");
   else if (status === null) summarize("warn", "Looking…");
   else if (count) summarize("bad", count === 1 ? "1 thing waits for you" : `${count} things wait for you`);
+  else if (idle) summarize("warn", `Nothing waits for you; ${idle === 1 ? "1 source is" : `${idle} sources are`} not received now`);
   else summarize("good", "All is well");
   place("attention").hidden = !count;
   place("problems").replaceChildren(...troubled.map(problemCard));
   place("overview").hidden = !sources.length;
+  // What fits on a screen needs no list of itself.
+  place("index").hidden = sources.length < 4;
+  place("index").replaceChildren(...sources.map(indexEntry));
   place("sources").replaceChildren(...sources.map((source) => sourceCard(source, lastSeen[source.name])));
   showAge();
 }
@@ -167,9 +173,14 @@ function commandLine(command) {
 
 const STATES = { streaming: "good", unreachable: "bad", absent: "warn", "not receiving": "warn", "not configured": "bad" };
 
+function indexEntry(source) {
+  const kind = source.problems.length ? "bad" : STATES[source.state] ?? "";
+  return element("a", { class: `chip ${kind}`, href: `#source-${source.name}`, title: source.state, text: source.name });
+}
+
 function sourceCard(source, seen) {
   const isDown = source.problems.find((problem) => problem.kind === "source-down");
-  const card = element("li", { class: "source", "data-source": source.name },
+  const card = element("li", { class: "source", id: `source-${source.name}`, "data-source": source.name },
     element("div", { class: "title" },
       element("h3", { text: source.name }),
       element("span", { class: `chip ${STATES[source.state] ?? ""}`, text: source.state }),

@@ -91,9 +91,13 @@ def test_mask_here_equals_the_expression_on_the_server(session, type_name):
 )
 def test_changes_of_both_plugins_are_masked_alike_and_elsewhere_untouched(row, data):
     names = [name for name, _ in row]
-    kinds = st.sampled_from([Mask("null"), Mask("constant", 'x"\\\n'), HASH])
+    kinds = st.sampled_from([Mask("null"), Mask("constant", 'x"\\\n'), HASH, Mask("omit")])
     masks = data.draw(st.dictionaries(st.sampled_from(names), kinds))
-    texts = [(name, _masked(masks[name], value) if name in masks else value) for name, value in row]
+    texts = [
+        (name, _masked(masks[name], value) if name in masks else value)
+        for name, value in row
+        if name not in masks or masks[name].kind != "omit"
+    ]
     entries = [{"name": name, "value": value} for name, value in row]
     line = (
         '{"action":"U","xid":1,"timestamp":"2026-01-01 00:00:00+00","lsn":"0/1","schema":"a",'
@@ -108,6 +112,10 @@ def test_changes_of_both_plugins_are_masked_alike_and_elsewhere_untouched(row, d
     change = writing.update(7, values, old=values)
     wanted = [None if text is None else text.encode() for _, text in texts]
     assert stream.mask(change, masks, "utf-8") == writing.update(7, wanted, old=wanted)
+    kept = [name for name, _ in texts]
+    (head,) = stream.heads_of(change, masks).values()
+    assert head == writing.relation(7, ("a", "b"), kept, kept)
+    assert stream.heads_of(change, masks)[head[1:5]] is head
 
 
 def _masked(mask: Mask, value: str | None) -> str | None:

@@ -13,6 +13,8 @@ from pgrepl.postgres.connect import connect
 from pgrepl.store import migrations
 from pgrepl.store.migrations import Migration, known_migrations, migrate, read_version
 from tests.support.database import Database
+from tests.support.observing.invariants import broken_invariants
+from tests.support.running.backlog import die_at
 
 NEWEST = known_migrations()[-1].version
 
@@ -46,6 +48,17 @@ def test_programs_that_start_at_once_take_turns(target):
     with ThreadPoolExecutor(4) as pool:
         counts = list(pool.map(lambda _: migrate_target(target), range(4)))
     assert sum(counts) == len(known_migrations())
+
+
+@pytest.mark.parametrize("place", ["target.before_migration_commit", "target.migrated"])
+def test_killed_migration_is_finished_by_the_next(target, place):
+    die_at(place, lambda: migrate_target(target))
+    with target.connect() as connection:
+        assert read_version(connection) == (1 if place == "target.migrated" else 0)
+    migrate_target(target)
+    rows = target.rows("select version from replication.schema_version order by version")
+    assert rows == [(step.version,) for step in known_migrations()]
+    assert broken_invariants(target) == []
 
 
 def test_schema_newer_than_the_program_is_refused_and_left_alone(target):

@@ -18,7 +18,7 @@ from pgrepl.export.run import Exporter
 from pgrepl.export.sinks.destinations import KafkaDestination, make_plan
 from pgrepl.export.sinks.kafka_address import KafkaAddress
 from tests.support.streams.exporting import run_until_killed
-from tests.support.streams.kafka import Stream, Topics
+from tests.support.streams.kafka import CLIENT_LOG, Stream, Topics
 from tests.support.workloads.random_source import CHANGES
 
 TABLES = [
@@ -54,6 +54,9 @@ class KafkaExport:
         self.has_snapshot = False
 
     def run(self, *, restart=False):
+        return self.exporter().run(once=True, restart=restart)
+
+    def exporter(self):
         plan = make_plan(
             "shop",
             KafkaDestination(self.address),
@@ -65,10 +68,8 @@ class KafkaExport:
             keep=timedelta(days=1),
         )
         config = self.live.config
-        settings = ExportSettings(batch_changes=self.batch_changes)
-        return Exporter(config, config.sources["shop"], plan, settings).run(
-            once=True, restart=restart
-        )
+        settings = ExportSettings(batch_changes=self.batch_changes, backoff_s=0.01)
+        return Exporter(config, config.sources["shop"], plan, settings)
 
     def records(self, table, partitions=1):
         """Return what those see who read what is committed: key, value, headers."""
@@ -79,7 +80,8 @@ class KafkaExport:
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "enable.auto.commit": False,
-            }
+            },
+            logger=CLIENT_LOG,
         )
         topic = f"{self.prefix}.{table}"
         consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(partitions)])
@@ -224,7 +226,8 @@ def test_keys_go_where_java_puts_them(live_of, topics):
             "bootstrap.servers": topics.broker.bootstrap,
             "group.id": "t",
             "enable.partition.eof": True,
-        }
+        },
+        logger=CLIENT_LOG,
     )
     topic = f"{topics.prefix}.app.plain"
     consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(3)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -12,9 +13,12 @@ from pgrepl.errors import AlreadyRunning, ConfigError, SpoolError, TargetUnavail
 from pgrepl.export import position
 from pgrepl.export.sinks import kafka
 from pgrepl.export.sinks.kafka_address import KafkaAddress
+from pgrepl.postgres.advisory_locks import export_lock, take_lock
+from pgrepl.postgres.connect import connect
 from tests.integration.export.test_kafka import KafkaExport
 from tests.support.streams.exporting import FileExport
-from tests.support.streams.kafka import Topics
+from tests.support.streams.kafka import CLIENT_LOG, Topics
+from tests.support.waiting import wait_until
 
 TABLE = "create table plain (id int primary key, note text)"
 
@@ -82,7 +86,8 @@ def ends(topics, topic):
                 "bootstrap.servers": topics.broker.bootstrap,
                 "group.id": "ends",
                 "isolation.level": level,
-            }
+            },
+            logger=CLIENT_LOG,
         )
         found.append(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)[1])
         consumer.close()
@@ -152,15 +157,46 @@ def test_transaction_that_takes_too_long_is_written_once_by_the_next_run(case, t
     assert "transaction.max.timeout.ms" in (refused.value.hint or "")
 
 
-def test_export_that_is_fenced_by_another_ends_and_nothing_is_twice(case, topics):
-    def fence():
-        name = f"{topics.prefix}.pgrepl-shop-kafka"
-        Producer(
-            {"bootstrap.servers": topics.broker.bootstrap, "transactional.id": name}
-        ).init_transactions(60)
+def fence(topics):
+    """Do what another export as the same consumer does as it starts."""
+    name = f"{topics.prefix}.pgrepl-shop-kafka"
+    Producer(
+        {"bootstrap.servers": topics.broker.bootstrap, "transactional.id": name},
+        logger=CLIENT_LOG,
+    ).init_transactions(60)
 
+
+def test_export_that_is_fenced_by_another_ends_and_nothing_is_twice(case, topics):
     with pytest.raises(AlreadyRunning, match="cannot commit"):
-        case.run_with("export.before_commit", fence)
+        case.run_with("export.before_commit", lambda: fence(topics))
+    case.assert_exact()
+
+
+def test_second_service_of_a_consumer_ends_at_once(case):
+    with connect(case.live.config.target.endpoint, "test") as other:
+        take_lock(other, export_lock("shop", "kafka"))
+        with pytest.raises(AlreadyRunning):
+            case.export.exporter().run(once=False)
+    case.assert_exact()
+
+
+def test_service_that_is_fenced_begins_again_where_the_topics_are(case, topics, monkeypatch):
+    """It may have been itself, by a transaction that took too long: it looks what was committed."""
+    fenced: list[str] = []
+
+    def reach(name):
+        if name == "export.before_commit" and not fenced:
+            fenced.append(name)
+            fence(topics)
+
+    monkeypatch.setattr(position, "reach", reach)
+    exporter = case.export.exporter()
+    service = threading.Thread(target=exporter.run, kwargs={"once": False})
+    service.start()
+    wait_until(lambda: len(case.export.records("app.plain")) == case.number)
+    exporter.stop()
+    service.join()
+    assert fenced
     case.assert_exact()
 
 

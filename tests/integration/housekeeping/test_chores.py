@@ -14,6 +14,7 @@ from pgrepl.postgres.advisory_locks import take_lock
 from pgrepl.postgres.connect import connect
 from pgrepl.store.sources import find_source
 from tests.support.observing.bindings import publish_at
+from tests.support.running.backlog import die_at
 from tests.support.waiting import wait_until
 
 ANALYZED = "select analyze_count from pg_stat_user_tables"
@@ -41,6 +42,16 @@ def test_sequence_follows_the_source(household):
     household.keep_house()
     assert (last_value(household, "s"), last_value(household, "T_id_seq")) == (42, 1)
     assert household.target.value("select nextval('shop_public.s')") == 43
+
+
+def test_killed_when_sequences_are_set_the_next_goes_on(household):
+    household.execute_on_both("create sequence app.s")
+    household.source.execute("select nextval('s') from generate_series(1, 42)")
+    die_at("housekeeping.sequences_set", household.keep_house)
+    assert last_value(household, "s") == 42
+    household.source.execute("select nextval('s')")
+    household.keep_house()
+    assert last_value(household, "s") == 43
 
 
 def test_sequence_never_goes_back(household):

@@ -8,32 +8,31 @@ import time
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewPartitions,
 )
 
+from pgrepl.doctor import examine
 from pgrepl.errors import SourceError, TargetError
 from pgrepl.receiver import Receiver, ReceiverSettings
 from pgrepl.receiver.kafka.stream import KafkaStream
 from tests.integration.kafka.test_upsert import put
 from tests.support.streams.debezium_made import event
 from tests.support.streams.kafka import Topics
+from tests.support.waiting import wait_until
 
 
 def delete_before(topics, topic, offset):
-    admin = AdminClient({"bootstrap.servers": topics.broker.bootstrap})
-    for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
+    for future in topics.admin.delete_records([TopicPartition(topic, 0, offset)]).values():
         future.result()
 
 
 def set_option(topics, topic, name, value):
-    admin = AdminClient({"bootstrap.servers": topics.broker.bootstrap})
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    for future in admin.incremental_alter_configs([resource]).values():
+    for future in topics.admin.incremental_alter_configs([resource]).values():
         future.result()
 
 
@@ -95,16 +94,23 @@ def test_topic_that_gets_more_partitions_is_followed_and_said(topics, stream_of,
     stream = stream_of(topic)
     stream.bring()
     assert "more partitions" not in caplog.text
-    admin = AdminClient({"bootstrap.servers": topics.broker.bootstrap})
-    for future in admin.create_partitions([NewPartitions(topic, 2)]).values():
+    for future in topics.admin.create_partitions([NewPartitions(topic, 2)]).values():
         future.result()
-    while len(admin.list_topics(topic, timeout=60).topics[topic].partitions) < 2:
-        pass
+
+    def count_partitions():
+        return len(topics.admin.list_topics(topic, timeout=60).topics[topic].partitions)
+
+    wait_until(lambda: count_partitions() == 2)
     # A producer that knows of them.
-    Topics(topics.broker).send(topic, [put(number, "y") for number in range(3, 6)], partition=1)
+    Topics(topics.broker).send(topic, [put(number, "y") for number in range(3, 6)])
     stream.bring()
     assert stream.rows("select count(*) from feed_public.people") == [(6,)]
     assert f'"{topic}" has more partitions than before' in caplog.text
+    # Whoever did not see it grow is told by doctor.
+    source = stream.config.source("feed")
+    (area, *_) = [e for e in examine(stream.config, [source], {}, spark=False) if e.name == "feed"]
+    (grown,) = [finding for finding in area.findings if finding.check == "partitions"]
+    assert "with 1 of 2 partitions" in grown.message
 
 
 @pytest.mark.soak

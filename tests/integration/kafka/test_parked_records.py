@@ -63,6 +63,32 @@ def test_retry_receives_what_nothing_came_after(topics, stream_of):
     assert stream.rows("select n, more from feed_public.plain where id = 1") == [(5, None)]
 
 
+@pytest.mark.parametrize("place", ["receiver.before_commit", "records.received"])
+def test_killed_retry_receives_each_record_once(topics, stream_of, place):
+    topic = topics.make("public.plain", partitions=1)
+    topics.send(topic, [({"id": 0}, {"n": 0})])
+    stream = stream_of(topic)
+    with pytest.raises(TargetError, match="no table"):
+        stream.receive()
+    stream.target.execute("create table feed_public.plain (id int primary key, n int)")
+    topics.send(topic, [({"id": number}, {"n": number, "more": "m"}) for number in (1, 2)])
+    stream.bring()
+    stream.target.execute("alter table feed_public.plain add column more text")
+    arguments = ("parked", "retry", "feed", "--records", "--config", stream.path)
+    killed = run_pgrepl(*arguments, env={"PGREPL_FAILPOINT": f"{place}:kill"})
+    assert killed.returncode == -9
+    left = 0 if place == "records.received" else 2
+    assert stream.rows("select count(*) from replication.parked_record") == [(left,)]
+    code, lines, _ = retry(stream, "--records")
+    assert (code, lines) == (0, [f"{left} received, 0 superseded, 0 parked"])
+    stream.replay()
+    assert stream.rows("select id, n, more from feed_public.plain order by id") == [
+        (0, 0, None),
+        (1, 1, "m"),
+        (2, 2, "m"),
+    ]
+
+
 def test_retry_reads_later_files_of_the_table_too(target, tmp_path):
     folder = tmp_path / "drop" / "public.plain"
     folder.mkdir(parents=True)

@@ -11,6 +11,7 @@ import pytest
 from pgrepl.config.file import load_config
 from pgrepl.monitor import Recorder
 from pgrepl.status import read_status
+from tests.support.running.backlog import die_at
 from tests.support.running.streaming import Streaming
 
 APPEND = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
@@ -44,6 +45,16 @@ class Told:
 @pytest.fixture
 def told(streaming: Streaming) -> Told:
     return Told(streaming)
+
+
+def test_killed_after_it_told_it_tells_again_and_then_no_more(streaming, told):
+    park(streaming)
+    die_at("monitor.told", told.look)
+    assert told.take() == [("firing", "parked", "public.t")]
+    recorder = told.look()
+    assert told.take() == [("firing", "parked", "public.t")]
+    told.look(recorder).close()
+    assert told.take() == []
 
 
 def park(streaming: Streaming) -> None:

@@ -36,7 +36,8 @@ def card(page: Page, source: str):
 def test_page_loads_and_follows_by_itself(streaming, page):
     with served(load_config(streaming.config)) as (url, _):
         page.goto(url)
-        expect(page.locator("#summary")).to_have_text("All is well")
+        told = "Nothing waits for you; 1 source is not received now"
+        expect(page.locator("#summary")).to_have_text(told)
         expect(card(page, "shop")).to_contain_text("not receiving")
         expect(card(page, "shop")).to_contain_text("empty")
         streaming.source.execute("insert into t select generate_series(1, 1234)")
@@ -117,6 +118,9 @@ def scene(
         "insert into replication.parked_table (source_id, schema_name, table_name, reason,"
         f" sqlstate) select {billing.source_id}, 'public', unnest(array['invoice', $${HOSTILE}$$]),"
         " 'column \"total\" does not exist on the target', '42703'",
+        "insert into replication.ddl_pending (source_id, log_id, commit_lsn, commit_at, tag, role,"
+        f" original, error) values ({billing.source_id}, 7, '0/2', now(), 'ALTER TABLE', 'app',"
+        " 'alter table invoice add total money', 'type \"money2\" does not exist')",
         "insert into replication.source_table (source_id, schema_name, table_name, state,"
         f" start_lsn) values ({streaming.source_id}, 'public', 'stock', 'copying', '0/1')",
         "insert into replication.copy_part (run_id, source_id, schema_name, table_name, size_bytes,"
@@ -148,6 +152,8 @@ def test_what_waits_for_a_person_is_shown_with_the_command_and_nothing_of_it_run
         expect(page.locator("#problems")).to_contain_text(
             "pgrepl parked retry billing public.invoice"
         )
+        expect(page.locator("#problems")).to_contain_text("pgrepl ddl pending billing")
+        expect(page.locator("#index")).to_be_hidden()
         expect(dead).to_contain_text("unreachable")
         expect(dead).to_contain_text("It does not answer")
         expect(page.locator("#summary")).to_contain_text("wait for you")
@@ -164,3 +170,16 @@ def test_what_waits_for_a_person_is_shown_with_the_command_and_nothing_of_it_run
                 if SCREENSHOTS:
                     name = f"page-{width}-{scheme}.png"
                     page.screenshot(path=Path(SCREENSHOTS) / name, full_page=True)
+
+
+def test_many_sources_have_an_index(streaming, page, tmp_path):
+    names = ("attic", "cellar", "yard")
+    dead = {name: f"host=127.0.0.1 port=1 dbname={name}" for name in names}
+    sources = {"shop": streaming.source.dsn(), **dead}
+    path = write_config(tmp_path / "many.toml", streaming.target.dsn(), sources)
+    with served(load_config(path)) as (url, _):
+        page.goto(url)
+        expect(page.locator("#index a")).to_have_count(len(sources))
+        page.locator("#index a", has_text="yard").click()
+        expect(page).to_have_url(f"{url}#source-yard")
+        expect(card(page, "yard")).to_be_in_viewport()

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pgrepl.throwaway import Broker
-from tests.support.streams.kafka import KAFKA_JARS
+from tests.support.streams.kafka import CLIENT_LOG, KAFKA_JARS
 from tests.support.waiting import wait_until
 
 _OWNER = """
@@ -31,7 +31,8 @@ def read_all(broker: Broker, topic: str) -> list[bytes | None]:
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
-        }
+        },
+        logger=CLIENT_LOG,
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     found = []
@@ -43,7 +44,9 @@ def read_all(broker: Broker, topic: str) -> list[bytes | None]:
 
 @pytest.mark.soak
 def test_broker_has_transactions_and_keeps_topics_over_a_crash(broker):
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "test"})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": "test"}, logger=CLIENT_LOG
+    )
     producer.init_transactions(30)
     for value, ends in (
         (b"kept", producer.commit_transaction),

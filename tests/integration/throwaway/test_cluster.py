@@ -17,6 +17,7 @@ from pgrepl.errors import ConfigError
 from pgrepl.throwaway import Cluster, find_binaries
 from pgrepl.throwaway.cluster import _make_folder
 from pgrepl.throwaway.unprivileged import server_account
+from tests.support.database import Database
 from tests.support.waiting import wait_until
 
 OWNER = """
@@ -37,6 +38,14 @@ def is_running(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
+
+
+def test_clusters_can_be_told_apart(source_cluster, target_cluster):
+    identifiers = {
+        Database(cluster, "postgres").value("select system_identifier from pg_control_system()")
+        for cluster in (source_cluster, target_cluster)
+    }
+    assert len(identifiers) == 2
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

@@ -30,6 +30,17 @@ def test_check_names_the_file_and_its_sources(config):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_check_names_each_mistake_on_a_line_of_its_own(config):
+    config.write_text("[target]\ndsn = 5\n[replay]\nshards = 0\n[sources.shop]\ndsn = 'dbname=a'\n")
+    done = run_pgrepl("config", "check", "--config", config)
+    assert done.returncode == 10
+    assert done.stderr.splitlines() == [
+        f"error: {config}: 2 mistakes",
+        "  target.dsn: must be a text in quotes, not a number",
+        "  replay.shards: must lie between 1 and 64, not 0",
+    ]
+
+
 def test_check_in_json(config):
     done = run_pgrepl("config", "check", "--config", config, "--json")
     assert json.loads(done.stdout) == {"path": str(config), "sources": ["shop"]}

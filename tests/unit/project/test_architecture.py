@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.support.own_code import PACKAGES, ROOT
+
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 # Before its first heading it speaks of commands and of what they make.
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("\n## ")[2]
-PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-    "setuptools"
-]["package-dir"]
 MIGRATIONS = "\n".join(
     path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("core/store/sql/*.sql"))
 )

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import ast
-import tomllib
-from pathlib import Path
 
-import pytest
+from tests.support.own_code import MODULES, PACKAGES, ROOT, syntax_of
 
-ROOT = Path(__file__).parents[3]
-PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-    "setuptools"
-]["package-dir"]
 # A folder inside another belongs to its layer.
 FOLDERS = {package: folder.partition("/")[0] for package, folder in PACKAGES.items()}
 COMMANDS = {
@@ -41,6 +35,8 @@ ALLOWED: dict[str, set[str]] = {
     "export": {"ddl_capture", "replayer"},
     # It looks at captured DDL before it keeps what follows.
     "receiver": {"ddl_capture"},
+    # It removes what the capture made.
+    "drop": {"ddl_capture"},
     # It shows what status finds.
     "monitor": {"status"},
     "demo": {"throwaway"},
@@ -49,16 +45,13 @@ ALLOWED: dict[str, set[str]] = {
 # What it may name besides, as the type of what is handed to it, but not import when it runs: tasks
 # of Spark load the replayer and need none of these, and resync is itself above it.
 TYPES: dict[str, set[str]] = {"replayer": {"ddl_capture", "housekeeping", "resync"}}
-MODULES = sorted(path for folder in PACKAGES.values() for path in (ROOT / folder).glob("*.py"))
 
 
-def imported_folders(source: str, *, is_running: bool = False) -> set[str]:
+def imported_folders(tree: ast.Module, *, is_running: bool = False) -> set[str]:
     """Return the folders of ours that a module imports, wherever in it, or only when it runs."""
     names: set[str] = set()
-    tree = ast.parse(source)
-    if is_running:
-        tree.body = [node for node in tree.body if not is_for_types(node)]
-    for node in ast.walk(tree):
+    statements = [node for node in tree.body if not (is_running and is_for_types(node))]
+    for node in (node for statement in statements for node in ast.walk(statement)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -76,31 +69,38 @@ def test_every_folder_has_its_place_in_the_layers():
     assert set(ALLOWED) == set(FOLDERS.values())
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_module_imports_only_what_lies_below_it(module):
-    folder = module.relative_to(ROOT).parts[0]
-    source = module.read_text(encoding="utf-8")
+def forbidden_imports(module: str) -> set[str]:
+    """Return what a module imports that does not lie below it."""
+    folder = module.partition("/")[0]
+    tree = syntax_of(ROOT / module)
     allowed = ALLOWED[folder] | {folder}
-    assert imported_folders(source, is_running=True) - allowed == set()
-    assert imported_folders(source) - allowed - TYPES.get(folder, set()) == set()
+    running = imported_folders(tree, is_running=True) - allowed
+    return running | (imported_folders(tree) - allowed - TYPES.get(folder, set()))
+
+
+def test_modules_import_only_what_lies_below_them():
+    found = {module: forbidden_imports(module) for module in MODULES}
+    assert {module: folders for module, folders in found.items() if folders} == {}
 
 
 def test_forbidden_import_would_be_noticed():
-    assert imported_folders("from pgrepl.receiver import x") == {"receiver"}
-    assert imported_folders("def f():\n    import pgrepl.replayer.batches") == {"replayer"}
-    assert imported_folders("from pgrepl import cli") == {"cli"}
-    assert imported_folders("from pgrepl.errors import PgreplError") == set()
-    assert imported_folders("from pgrepl.decoding import stream") == set()
-    assert imported_folders("from pgrepl.parallel import workers") == set()
-    types = "if TYPE_CHECKING:\n    from pgrepl.resync import Resyncer"
+    assert imported_folders(ast.parse("from pgrepl.receiver import x")) == {"receiver"}
+    assert imported_folders(ast.parse("def f():\n    import pgrepl.replayer.batches")) == {
+        "replayer"
+    }
+    assert imported_folders(ast.parse("from pgrepl import cli")) == {"cli"}
+    assert imported_folders(ast.parse("from pgrepl.errors import PgreplError")) == set()
+    assert imported_folders(ast.parse("from pgrepl.decoding import stream")) == set()
+    assert imported_folders(ast.parse("from pgrepl.parallel import workers")) == set()
+    types = ast.parse("if TYPE_CHECKING:\n    from pgrepl.resync import Resyncer")
     assert imported_folders(types) == {"resync"}
     assert imported_folders(types, is_running=True) == set()
-    assert imported_folders(types.replace("TYPE", "X"), is_running=True) == {"resync"}
+    other = ast.parse("if X_CHECKING:\n    from pgrepl.resync import Resyncer")
+    assert imported_folders(other, is_running=True) == {"resync"}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_exported_names_exist_and_are_sorted(module):
-    tree = ast.parse(module.read_text(encoding="utf-8"))
+def misplaced_exports(tree: ast.Module) -> list[str]:
+    """Return what a module exports that it does not define, or out of order."""
     exported = [
         ast.literal_eval(node.value)
         for node in tree.body
@@ -108,11 +108,24 @@ def test_exported_names_exist_and_are_sorted(module):
         and node.value is not None
         and "__all__" in ast.dump(node)
     ]
+    found = []
     for names in exported:
         # As ruff sorts them: constants, then classes, then the rest.
         key = [(0 if n.isupper() else 1 if n[0].isupper() else 2, n) for n in names]
-        assert key == sorted(key)
+        found += [a[1] for a, b in zip(key, sorted(key), strict=True) if a != b]
         defined = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
         defined |= {n.name for n in tree.body if hasattr(n, "name")}
         defined |= {a.asname or a.name for n in tree.body if hasattr(n, "names") for a in n.names}
-        assert set(names) <= defined
+        found += sorted(set(names) - defined)
+    return found
+
+
+def test_exported_names_exist_and_are_sorted():
+    found = {module: misplaced_exports(syntax_of(ROOT / module)) for module in MODULES}
+    assert {module: names for module, names in found.items() if names} == {}
+
+
+def test_misplaced_export_would_be_noticed():
+    assert misplaced_exports(ast.parse('__all__ = ["A", "b"]\nA = b = 1')) == []
+    assert misplaced_exports(ast.parse('__all__ = ["b", "A"]\nA = b = 1')) == ["b", "A"]
+    assert misplaced_exports(ast.parse('__all__ = ["A", "b"]\nA = 1')) == ["b"]

@@ -7,8 +7,6 @@ import random
 import pytest
 
 from pgrepl.catalog.unique_keys import UniqueKey
-from pgrepl.lsn import Lsn
-from pgrepl.verify.position import end_of_wal
 from pgrepl.verify.rows.compare import Piece
 from pgrepl.verify.rows.plan import sampled, whole
 from pgrepl.verify.rows.statements import KeyRange
@@ -84,16 +82,3 @@ def test_sample_of_a_table_without_ranges_is_a_share_of_its_groups():
     ((groups,),) = [(piece.groups,) for piece in sampled(pieces, 0.25, random.Random(1))]
     assert groups is not None
     assert len(groups) == 16
-
-
-@pytest.mark.parametrize(
-    ("insert", "end"),
-    [
-        ("0/2000028", "0/2000000"),
-        ("0/2002018", "0/2002000"),
-        ("0/2002000", "0/2002000"),
-        ("0/2002040", "0/2002040"),
-    ],
-)
-def test_position_behind_a_page_header_is_the_end_of_the_page_before(insert, end):
-    assert end_of_wal(Lsn.parse(insert)) == Lsn.parse(end)
