@@ -70,7 +70,10 @@ class Invocation:
         elif self.is_json:
             print_json_line({"error": error.message, **about}, err=True)
         else:
-            print_line(f"error: {error.message}", err=True, colour="red")
+            first, *others = error.lines or (error.message,)
+            print_line(f"error: {first}", err=True, colour="red")
+            for line in others:
+                print_line(line, err=True)
             if error.hint:
                 print_line(f"hint: {error.hint}", err=True)
         raise typer.Exit(error.exit_code)

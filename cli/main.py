@@ -15,7 +15,7 @@ from pgrepl.cli.intervene import ddl, parked, parked_records, pause
 from pgrepl.cli.invocation import register
 from pgrepl.cli.observe import monitor, progress, status, verify
 from pgrepl.cli.output.results import is_terminal, print_line
-from pgrepl.cli.replicate import basebackup, drop, export, receive, replay, resync
+from pgrepl.cli.replicate import adopt, basebackup, drop, export, receive, replay, resync
 from pgrepl.cli.setup import config, demo, doctor, init, systemd
 from pgrepl.native import describe
 
@@ -81,6 +81,7 @@ register(
     export.export,
     example="pgrepl export shop --to /srv/changes --snapshot --envelope debezium",
 )
+register(app, adopt.adopt, example="pgrepl adopt shop")
 register(app, drop.drop, example="pgrepl drop shop --yes")
 register(app, systemd.systemd, example="pgrepl systemd --output /etc/systemd/system")
 

@@ -108,16 +108,19 @@ def _slot(source: SourceFacts, to_loss_s: float | None) -> Iterator[Line]:
     words = ["active" if source.is_active else "inactive", f"WAL {source.wal_status}"]
     if source.held_bytes is not None:
         words.append(f"{print_bytes(source.held_bytes)} of WAL held")
-    if source.safe_bytes is not None:
-        words.append(f"{print_bytes(max(source.safe_bytes, 0))} more until it is lost")
-        if to_loss_s is not None and to_loss_s < math.inf:
-            words.append(f"{print_duration(to_loss_s)} without a receiver at this rate of WAL")
-    if source.keep_bytes is not None:
-        words.append(f"max_slot_wal_keep_size {print_bytes(source.keep_bytes)}")
     if source.confirmed_lsn is not None:
         words.append(f"confirmed {source.confirmed_lsn}")
-    is_well = source.wal_status in ("reserved", "extended")
-    yield Line("  slot", ", ".join(words), "" if is_well else "red")
+    colour = "" if source.wal_status in ("reserved", "extended") else "red"
+    yield Line("  slot", ", ".join(words), colour)
+    limits = []
+    if source.safe_bytes is not None:
+        limits.append(f"{print_bytes(max(source.safe_bytes, 0))} more until it is lost")
+        if to_loss_s is not None and to_loss_s < math.inf:
+            limits.append(f"{print_duration(to_loss_s)} without a receiver")
+    if limits:
+        yield Line("", ", ".join(limits), colour)
+    if source.keep_bytes is not None:
+        yield Line("", f"max_slot_wal_keep_size {print_bytes(source.keep_bytes)}", colour)
 
 
 def _target(target: TargetFacts) -> Iterator[Line]:
@@ -247,6 +250,8 @@ def _resync(table: TableOverview) -> str:
         words.append(f"{print_bytes(table.resync_bytes_per_s)}/s")
     if table.resync_seconds_left is not None:
         words.append(f"about {print_duration(table.resync_seconds_left)} left")
+    if table.resync_state == "copied" and table.resync_wal_left:
+        words.append(f"waits for replay to pass {print_bytes(table.resync_wal_left)} of WAL")
     if table.resync_error is not None:
         words.append(f"failed: {table.resync_error}")
     return ", ".join(words)

@@ -21,6 +21,7 @@ from pgrepl.cli.output.results import (
     printable,
 )
 from pgrepl.errors import UsageError
+from pgrepl.terminal import counted
 
 if TYPE_CHECKING:
     from pgrepl.config.dsn import Dsn
@@ -214,4 +215,8 @@ def _summary(examinations: Sequence[Examination]) -> str:
         for finding in examination.findings:
             counts[finding.status.value] = counts.get(finding.status.value, 0) + 1
     order = ("ok", "warning", "failure", "skipped")
-    return ", ".join(f"{counts[status]} {status}" for status in order if status in counts)
+    return ", ".join(_counted(counts[status], status) for status in order if status in counts)
+
+
+def _counted(count: int, status: str) -> str:
+    return counted(count, status) if status in ("warning", "failure") else f"{count} {status}"
