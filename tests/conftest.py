@@ -8,8 +8,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 from pgrepl.config.dsn import Side
 from pgrepl.config.model import SparkConfig
@@ -25,6 +28,7 @@ from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.database import Database
 from tests.support.machine.kept_sessions import hang_up, hang_up_all
 from tests.support.machine.kept_workers import keep_workers
+from tests.support.machine.quick_initdb import copy_clusters
 from tests.support.machine.quick_java import start_java_quickly
 from tests.support.machine.tls import Authority
 from tests.support.machine.versions import tested_versions
@@ -34,8 +38,17 @@ from tests.support.streams.kafka import BROKER_PASSWORD, BROKER_USER, KAFKA_JARS
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6 << 30
 
+# How fast inputs are made says how busy the machine is, not whether a test is right.
+settings.register_profile(
+    "any_machine", suppress_health_check=[HealthCheck.too_slow], deadline=None
+)
+settings.load_profile("any_machine")
+
 #: They need no server, so that a file of them takes seconds.
 _UNIT_TESTS = Path(__file__).parent / "unit"
+
+#: They share a broker.
+_BROKER_TESTS = [Path(__file__).parent / "integration" / name for name in ("kafka", "export")]
 
 
 def pytest_configure() -> None:
@@ -58,10 +71,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let processes that share the tests end together: first what takes long, last what is short.
 
-    Within each of the two the order stays random.
+    Within each of them the order stays random.
     """
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.path.is_relative_to(_UNIT_TESTS))
+        items.sort(key=lambda item: _place(item.path))
+
+
+def _place(path: Path) -> int:
+    return 0 if _needs_broker(path) else 2 if path.is_relative_to(_UNIT_TESTS) else 1
+
+
+def _needs_broker(path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in _BROKER_TESTS)
+
+
+class _SharedBroker(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+    """Gives the files whose tests need a broker to one process: each would start its own."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "broker" if _needs_broker(self.config.rootpath / file) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _SharedBroker | None:
+    return _SharedBroker(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -77,6 +110,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def binaries(request: pytest.FixtureRequest) -> ServerBinaries:
     return find_binaries(request.config.getoption("--pg-bindir"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copied_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Run initdb once for all clusters of this process."""
+    with copy_clusters(tmp_path_factory.mktemp("initdb")):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -39,17 +39,23 @@ class ForkedProcess:
         self._server = server
 
     def poll(self) -> int | None:
-        if self.returncode is None and select.select([self._server], [], [], 0)[0]:
+        if self.returncode is None and self._has_ended(0):
             return self.wait()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            if not select.select([self._server], [], [], timeout)[0]:
+            if not self._has_ended(timeout):
                 raise subprocess.TimeoutExpired("pgrepl", timeout or 0.0)
             with self._server:
                 (self.returncode,) = _STATUS.unpack(_receive(self._server, _STATUS.size))
         return self.returncode
+
+    def _has_ended(self, timeout: float | None) -> bool:
+        # Not by select: it knows no descriptors above 1023.
+        poll = select.poll()
+        poll.register(self._server, select.POLLIN)
+        return bool(poll.poll(None if timeout is None else timeout * 1000))
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -133,6 +139,14 @@ def _import_all() -> None:
     # What typer imports when a command runs; other versions of it have no such module.
     with contextlib.suppress(ModuleNotFoundError):
         importlib.import_module("typer._adapters")
+    _build_commands()
+
+
+def _build_commands() -> None:
+    """Have typer make its commands of our functions once, and not for each run."""
+    commands = importlib.import_module("typer.main")
+    built = commands.get_command(importlib.import_module("pgrepl.cli.main").app)
+    vars(commands)["get_command"] = lambda _: built
 
 
 def _serve(requests: socket.socket) -> list[str] | None:
@@ -192,6 +206,27 @@ def _become(request, descriptors: Sequence[int]) -> None:
     sys.argv = request["arguments"]
 
 
+def _run_to_the_end(main: Callable[[], None]) -> None:
+    """Run the program and end the process, without taking everything apart that was imported.
+
+    Python would write to the memory of every object on its way out, which a fork then has to copy:
+    most of what a short program costs. Threads, exit handlers and files end as ever.
+    """
+    try:
+        main()
+    except SystemExit as exc:
+        if exc.code is not None and not isinstance(exc.code, int):
+            raise
+        code = exc.code or 0
+    else:
+        code = 0
+    threading._shutdown()  # type: ignore[attr-defined]  # as Python does first
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF)
+
+
 @functools.cache
 def fork_server() -> ForkServer:
     """Return the one of this process."""
@@ -206,4 +241,4 @@ if __name__ == "__main__":
     if found is not None:
         from pgrepl.cli.__main__ import main
 
-        main()
+        _run_to_the_end(main)

@@ -30,6 +30,8 @@ class Proxy(SelfClosing):
         self._pairs: list[_Pair] = []
         self._cut_after: int | None = None
         self._swallowed = b""
+        #: Whether connections to come carry nothing either.
+        self._is_dark = False
         #: For how long each piece of data is held back.
         self.delay_s = 0.0
         self.has_swallowed = threading.Event()
@@ -65,15 +67,20 @@ class Proxy(SelfClosing):
         for pair in self._take_pairs():
             pair.close(is_reset=True)
 
-    def freeze(self) -> None:
-        """Let nothing through on the connections there are; neither side hears of it."""
+    def freeze(self, *, is_dark: bool = False) -> None:
+        """Let nothing through on the connections there are; neither side hears of it.
+
+        ``is_dark``: nor on those to come, until it thaws.
+        """
         with self._lock:
+            self._is_dark = is_dark
             for pair in self._pairs:
                 pair.gate.clear()
 
     def thaw(self) -> None:
         """Let everything through again."""
         with self._lock:
+            self._is_dark = False
             for pair in self._pairs:
                 pair.gate.set()
 
@@ -101,11 +108,19 @@ class Proxy(SelfClosing):
                 server.connect(self._upstream)
             except OSError:
                 client.close()
+                server.close()
                 continue
             pair = _Pair(self, client, server)
             with self._lock:
                 self._pairs.append(pair)
+                if self._is_dark:
+                    pair.gate.clear()
             pair.start()
+
+    def forget(self, pair: _Pair) -> None:
+        """Hear that a pair has carried all that it ever will."""
+        with self._lock, suppress(ValueError):
+            self._pairs.remove(pair)
 
     def look(self, pair: _Pair, data: bytes) -> None:
         """Hear what a pair is about to carry."""
@@ -127,6 +142,9 @@ class _Pair:
         self._server = server
         self.gate = threading.Event()
         self.gate.set()
+        #: How many directions still carry something.
+        self._open = 2
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         for source, sink in ((self._client, self._server), (self._server, self._client)):
@@ -160,3 +178,10 @@ class _Pair:
                 self._proxy.count(self, carried)
         with suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
+        with self._lock:
+            self._open -= 1
+            is_over = not self._open
+        if is_over:
+            self._proxy.forget(self)
+            self._server.close()
+            self._client.close()

@@ -12,8 +12,8 @@ from pyspark.find_spark_home import _find_spark_home
 
 from pgrepl.spark.class_archive import find_archive
 
-#: Less than what a test may take.
-_PATIENCE_S = 100
+#: Less than what a test may take, and enough for a busy machine: without it all JVMs cost twice.
+_PATIENCE_S = 400
 _MAKE = "from pgrepl.spark.archive_maker import main; main()"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import tempfile
@@ -70,11 +71,23 @@ def database_on_small_disk(cluster: Cluster, megabytes: int) -> Iterator[tuple[D
 @contextmanager
 def filled(place: Path, spare_bytes: int) -> Iterator[None]:
     """Leave so little of the disk, until the block ends."""
-    stat = os.statvfs(place)
     ballast = place / "ballast"
     with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, stat.f_bavail * stat.f_frsize - spare_bytes)
+        while not _take_room(file.fileno(), place, spare_bytes):
+            pass
     try:
         yield
     finally:
-        ballast.unlink()
+        # The disk itself may have gone meanwhile.
+        ballast.unlink(missing_ok=True)
+
+
+def _take_room(file: int, place: Path, spare_bytes: int) -> bool:
+    """Let a file take all room but this; False: another one took some of it meanwhile."""
+    stat = os.statvfs(place)
+    try:
+        os.posix_fallocate(file, 0, max(1, stat.f_bavail * stat.f_frsize - spare_bytes))
+    except OSError as exc:
+        # One that is full without us is as full.
+        return exc.errno != errno.ENOSPC or stat.f_bavail == 0
+    return True

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -24,6 +25,7 @@ import pyspark
 
 from pgrepl.config.model import SparkConfig
 from pgrepl.throwaway.self_closing import SelfClosing
+from tests.support.machine.listening import family
 from tests.support.machine.quick_java import quick_options
 from tests.support.waiting import wait_until
 
@@ -119,20 +121,35 @@ class SparkCluster(SelfClosing):
     def kill_worker(self, number: int) -> None:
         """Kill a worker with SIGKILL, as if its machine had died; its executor follows it."""
         (process,) = (p for p in self._processes if p.pid == self.worker_pids[number])
+        self._processes.remove(process)
         process.kill()
         process.wait()
 
+    def kill_executor(self, number: int) -> None:
+        """Kill the executor of a worker; the master is asked for another."""
+        pids = [pid for pid in family(self.worker_pids[number])[1:] if _is_executor(pid)]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        assert pids, "the worker has no executor"
+
     def replace_master(self) -> None:
-        """Kill the master with SIGKILL, and start it again at the same address."""
+        """Kill the master, start it again at its address, and wait until all know each other."""
         master = self._processes.pop(0)
         master.kill()
         master.wait()
-        self._start_master(port=int(self.master.rpartition(":")[2]))
-        self._processes.insert(0, self._processes.pop())
+        self._processes.insert(0, master)
+        address = self._start_master(port=int(self.master.rpartition(":")[2]), of=0)
+        assert address == self.master
+        log = self._folder / "master1.log"
+        for who in ("Worker", "Application"):
+            wait_until(partial(self._said, log, rf"({who} has been re-registered)"), timeout_s=180)
 
-    def _start_master(self, port: int) -> str:
-        host = self._master_host
-        log = self._start(host, f"master{len(self._processes)}", "master.Master", port=port)
+    def _start_master(self, port: int, of: int | None = None) -> str:
+        """Start it, in the place of another among the processes if that is given."""
+        name = "master0" if of is None else "master1"
+        log = self._start(self._master_host, name, "master.Master", port=port)
+        if of is not None:
+            self._processes[of] = self._processes.pop()
         return wait_until(lambda: self._said(log, r"Starting Spark master at (spark://\S+)"))
 
     def close(self) -> None:
@@ -187,6 +204,12 @@ class SparkCluster(SelfClosing):
             assert process.poll() is None, text
         found = re.search(pattern, text)
         return found[1] if found else ""
+
+
+def _is_executor(pid: int) -> bool:
+    with suppress(OSError):
+        return b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def _java_options() -> str:

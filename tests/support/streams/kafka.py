@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,9 @@ KAFKA_JARS = find_jars()
 #: Who may use the listener with TLS.
 BROKER_USER, BROKER_PASSWORD = "pgrepl", "s3cret-of-the-broker"
 
+#: What clients log: without it they write to the terminal, as when they outlive the broker.
+CLIENT_LOG = logging.getLogger("tests.kafka")
+
 #: The driver applies all of it: these tests are about what comes before.
 _DRIVER_ALONE = ReplaySettings(backoff_s=0.01, backoff_limit_s=0.05, driver_changes=10**9)
 
@@ -46,22 +51,25 @@ class Topics:
                 # Without it a record that is sent again, as to a topic whose leader is just being
                 # chosen, comes after those that were sent later.
                 "enable.idempotence": True,
-            }
+            },
+            logger=CLIENT_LOG,
         )
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.broker.bootstrap}, logger=CLIENT_LOG)
 
     def make(self, name: str, partitions: int = 1, **settings: str) -> str:
         """Make a topic and return its name; underscores in settings stand for dots."""
         topic = f"{self.prefix}.{name}"
-        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
         config = {key.replace("_", "."): value for key, value in settings.items()}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config)
-        for future in admin.create_topics([new]).values():
+        for future in self.admin.create_topics([new]).values():
             future.result()
         return topic
 
     def delete(self, topic: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
-        for future in admin.delete_topics([topic]).values():
+        for future in self.admin.delete_topics([topic]).values():
             future.result()
 
     def send(self, topic: str, records: Iterable[tuple[Any, Any]], **options: Any) -> None:

@@ -47,7 +47,7 @@ def writers(
         thread.start()
     try:
         for event in begun:
-            assert event.wait(30)
+            assert event.wait(120)
         yield stop
     finally:
         stop.set()
