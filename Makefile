@@ -66,6 +66,8 @@ fuzz: setup
 		echo "fuzz: $$target, $(SECONDS) s"; \
 		PYTHONPATH=.:.fuzz/packages $(VENV_PYTHON) tests/fuzz/run.py "$$target" $(SECONDS) || exit 1; \
 	done
+	echo "fuzz: the compiled core, with sanitizers, $(SECONDS) s"
+	PYTHONPATH=. $(VENV_PYTHON) tests/fuzz/sanitized.py $(SECONDS)
 
 docs: setup
 	$(VENV_PYTHON) scripts/document_commands.py

@@ -86,7 +86,7 @@ class Cluster(SelfClosing):
         self._folder = _make_folder(self._account)
         self._reaper = self._start_reaper()
         try:
-            self._initialise()
+            self.initialise()
             self.configure({**_FAST, **settings})
             self.start()
         except BaseException:
@@ -163,7 +163,8 @@ class Cluster(SelfClosing):
             self._reaper.stdin.close()
         self._reaper.wait()
 
-    def _initialise(self) -> None:
+    def initialise(self) -> None:
+        """Make the data directory, with the settings that initdb gives."""
         self._run(
             "initdb",
             *("-D", self.data, "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"),
