@@ -74,7 +74,7 @@ class SourceThreads(AbstractContextManager["SourceThreads"]):
         return ended
 
     def _run(self, work: Work) -> None:
-        control = self._spare.pop() if self._spare else connect(self._target, _STAGE)
+        control = self._take_session()
         try:
             with translated(self._target, "cannot replay"):
                 work(control)
@@ -84,3 +84,10 @@ class SourceThreads(AbstractContextManager["SourceThreads"]):
             control.close()
             raise
         self._spare.append(control)
+
+    def _take_session(self) -> Connection:
+        try:
+            return self._spare.pop()
+        except IndexError:
+            # Another thread may take the last one at any time.
+            return connect(self._target, _STAGE)
