@@ -24,6 +24,11 @@ MODULES = sorted(
 
 
 @cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
 def syntax_of(path: Path) -> ast.Module:
     """Return a module's syntax tree; many tests look at each, and none may change it."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return ast.parse(text_of(path))

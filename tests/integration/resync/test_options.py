@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 import time
@@ -100,7 +101,8 @@ def test_cancelled_resync_leaves_the_table_as_it_was_and_its_changes_applied(
     killed = run_pgrepl(*command, env={"PGREPL_FAILPOINT": "resync.copied:kill"})
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     shown = run_pgrepl("status", "--details", "--config", config)
-    assert "resync (whole) copied, 2,000 rows" in shown.stdout
+    # About how many there are is known once the source has analyzed the table.
+    assert re.search("resync .whole. copied, 2,000( of about 2,000)? rows", shown.stdout)
     assert condition(target, "accounts") == ("copying", None, "resync")
     done = run_pgrepl(*command, "--cancel")
     assert (done.returncode, done.stdout) == (0, "cancelled: app.accounts\n"), done.stderr

@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 import re
 
-from tests.support.own_code import MODULES, ROOT, syntax_of
+from tests.support.own_code import MODULES, ROOT, syntax_of, text_of
 
 OUTPUT = "cli/output/results.py"
 # The demo shows names of its own only.
 HELD = [name for name in MODULES if name != OUTPUT and not name.startswith("demo/")]
 PRINTING = {"echo", "secho", "confirm", "prompt", "Console", "print_exc"}
 COMMAND = re.compile(r"\bpgrepl [a-z]+( [a-z]+)? $")
+
+
+def named(*words: str) -> list[str]:
+    """Return the modules with any of these words in them: to look at all of them takes long."""
+    return [name for name in HELD if any(word in text_of(ROOT / name) for word in words)]
 
 
 def printing_calls(tree: ast.Module) -> list[str]:
@@ -34,13 +39,13 @@ def unquoted_commands(tree: ast.Module) -> list[str]:
 
 
 def test_only_one_module_prints():
-    found = {name: printing_calls(syntax_of(ROOT / name)) for name in HELD}
+    found = {name: printing_calls(syntax_of(ROOT / name)) for name in named(*PRINTING)}
     assert OUTPUT in MODULES
     assert {name: calls for name, calls in found.items() if calls} == {}
 
 
 def test_no_command_holds_a_bare_name():
-    found = {name: unquoted_commands(syntax_of(ROOT / name)) for name in HELD}
+    found = {name: unquoted_commands(syntax_of(ROOT / name)) for name in named("pgrepl ")}
     assert {name: texts for name, texts in found.items() if texts} == {}
 
 

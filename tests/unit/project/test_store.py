@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.own_code import PACKAGES, ROOT, syntax_of
+from tests.support.own_code import PACKAGES, ROOT, syntax_of, text_of
 
 STORE = ROOT / "core" / "store"
 FOLDERS = [
@@ -24,6 +24,8 @@ def sql_of(path: Path) -> Iterator[str]:
     """Return the texts of a file that may be SQL: no comment and no docstring of Python."""
     if path.suffix == ".sql":
         yield path.read_text(encoding="utf-8")
+        return
+    if "replication." not in text_of(path):
         return
     tree = syntax_of(path)
     docstrings = {
