@@ -24,7 +24,7 @@ from pgrepl.errors import (
     TargetUnavailable,
 )
 
-__all__ = ["is_transient", "reason", "translate", "translated"]
+__all__ = ["is_refusal", "is_transient", "reason", "translate", "translated"]
 
 #: Classes and codes that pass by themselves. Keep the list narrow: whatever is not in it waits
 #: for a person.
@@ -45,6 +45,15 @@ _TRANSIENT = (
 )
 
 _DATA_EXCEPTION = "22"
+#: What a statement says, and not who says it or when.
+_REFUSALS = (
+    "0A",  # feature not supported
+    "22",  # data exception
+    "2BP01",  # dependent_objects_still_exist
+    "42",  # syntax error or access rule violation
+    "54",  # program limit exceeded
+)
+_PRIVILEGE = "42501"
 
 _HINTS = {
     "25006": "The server takes no writes: is it a standby, or is default_transaction_read_only on?",
@@ -118,6 +127,12 @@ def is_transient(exc: psycopg.Error) -> bool:
     # Without a rule the connection broke, or a server refused it in another language: a password
     # that was asked for is then the likeliest reason.
     return rule[1] if rule is not None else not _asked_for_password(exc)
+
+
+def is_refusal(exc: psycopg.Error) -> bool:
+    """Whether a server refuses a statement for what it says, whoever says it and when."""
+    state = exc.sqlstate
+    return state is not None and state != _PRIVILEGE and state.startswith(_REFUSALS)
 
 
 def reason(exc: psycopg.Error) -> str:

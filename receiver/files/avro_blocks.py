@@ -20,8 +20,9 @@ from fastavro import reader
 from pgrepl.decoding.records.avro import without_logical_types
 from pgrepl.decoding.records.schema import BadSchema, Field, read_avro
 from pgrepl.decoding.records.serialized import Datum
+from pgrepl.decoding.records.values import UNFORESEEN
 from pgrepl.receiver.files.keys import split
-from pgrepl.receiver.files.reader import corrupted
+from pgrepl.receiver.files.reader import CorruptedFileError, corrupted
 from pgrepl.receiver.streams.record import Record
 
 __all__ = ["AvroBlocks"]
@@ -73,6 +74,12 @@ class AvroBlocks:
         self._header: _Header | None = None
         #: The first block that is not read whole.
         self._block_at = 0
+        self.is_whole = True
+
+    @property
+    def offset(self) -> int:
+        """The place of the next record."""
+        return self._offset
 
     def read(self) -> Sequence[Record]:
         """Return the records of the next blocks."""
@@ -91,7 +98,11 @@ class AvroBlocks:
                     self._block_at = block.end
                     self._offset = max(self._offset, block.end)
             except _CutOffError:
-                pass
+                self.is_whole = os.fstat(file.fileno()).st_size == self._block_at
+            except CorruptedFileError:
+                # What stands before it is received; the next time it is said.
+                if not records:
+                    raise
         return records
 
     def close(self) -> None:
@@ -111,8 +122,9 @@ class AvroBlocks:
         try:
             schema = json.loads(found["avro.schema"])
             field = read_avro(schema)
-        except (KeyError, ValueError, BadSchema) as exc:
-            raise corrupted(self._name, f"has a schema that cannot be used: {exc}") from exc
+        except (BadSchema, *UNFORESEEN) as exc:
+            why = exc if isinstance(exc, BadSchema) else type(exc).__name__
+            raise corrupted(self._name, f"has a schema that cannot be used: {why}") from exc
         plain = json.dumps(without_logical_types(schema)).encode()
         own = {"avro.schema": plain, "avro.codec": found.get("avro.codec", b"null")}
         self._block_at = file.tell()

@@ -42,6 +42,16 @@ class ParquetRows:
             raise corrupted(name, f"cannot be read: {exc}") from exc
         self._batches = self._read_batches()
 
+    @property
+    def offset(self) -> int:
+        """The number of the next row."""
+        return self._offset
+
+    @property
+    def is_whole(self) -> bool:
+        """A file that can be opened is whole."""
+        return True
+
     def read(self) -> Sequence[Record]:
         """Return the next rows."""
         try:

@@ -10,7 +10,14 @@ from typing import Protocol
 from pgrepl.errors import ConfigError, SourceError
 from pgrepl.receiver.streams.record import Record
 
-__all__ = ["SUFFIXES", "FileReader", "MakeReader", "corrupted", "open_reader"]
+__all__ = [
+    "SUFFIXES",
+    "CorruptedFileError",
+    "FileReader",
+    "MakeReader",
+    "corrupted",
+    "open_reader",
+]
 
 #: Module and class by the end of a file's name; some need more packages.
 _READERS: Mapping[str, tuple[str, str, str]] = {
@@ -21,16 +28,28 @@ _READERS: Mapping[str, tuple[str, str, str]] = {
 SUFFIXES = tuple(_READERS)
 
 
+class CorruptedFileError(SourceError):
+    """A file of which nothing more can be read."""
+
+
 class FileReader(Protocol):
     """Reads a file from where it was left."""
+
+    @property
+    def offset(self) -> int:
+        """Nothing is left to be read before it."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file ended where a record does, when nothing more was there to read."""
 
     def read(self) -> Sequence[Record]:
         """Return the next records, a bounded number of them; none: there are no more for now.
 
         Raises
         ------
-        SourceError
-            when the file is corrupted so that nothing after this can be read.
+        CorruptedFileError
+            when nothing after this can be read.
 
         """
 
@@ -62,10 +81,10 @@ def open_reader(name: str, path: Path, offset: int, key: Sequence[str]) -> FileR
     return make(name, path, offset, key)
 
 
-def corrupted(name: str, what: str) -> SourceError:
+def corrupted(name: str, what: str) -> CorruptedFileError:
     """Return the error for a file of which nothing more can be read."""
-    return SourceError(
+    return CorruptedFileError(
         f"file {name} {what}",
-        hint="Nothing after it is received. Write it again under another name and remove it;"
-        " see docs/kafka.md.",
+        hint="Nothing of its table after it is received. Write it again under another name and"
+        " remove it; see docs/kafka.md.",
     )

@@ -7,10 +7,10 @@ many does no harm, and is found again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 
+import psycopg
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.catalog.ownership import ensure_owner, hand_over
@@ -21,34 +21,33 @@ from pgrepl.decoding.records.values import BadValue
 from pgrepl.errors import TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
-from pgrepl.postgres.sqlstate import translated
+from pgrepl.postgres.sqlstate import is_refusal, reason, translated
 from pgrepl.receiver.routing import TableName
+from pgrepl.receiver.streams.table_changes import (
+    ColumnSpec,
+    FoundColumn,
+    TableChange,
+    needed_changes,
+    type_sql,
+)
 from pgrepl.store.sources import SourceRow, add_target_schema, read_target_schemas
 from pgrepl.store.tables.source_tables import add_new_table
 
-__all__ = ["ColumnSpec", "TargetTables"]
+__all__ = ["TargetTables"]
 
 logger = logging.getLogger(__name__)
 
 _COLUMNS = """
-select a.attname::text, format_type(a.atttypid, a.atttypmod)
+select a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+       exists (
+         select from pg_index i
+          where i.indrelid = a.attrelid and i.indisprimary and a.attnum = any (i.indkey)
+       )
   from pg_attribute a
  where a.attrelid = to_regclass(%s) and a.attnum > 0 and not a.attisdropped
    and a.attgenerated = ''
  order by a.attnum
 """
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnSpec:
-    """A column as a schema wants it."""
-
-    name: str
-    #: PostgreSQL's type; made by us, never by the source.
-    type: str
-    is_not_null: bool
-    #: What is lost of its values before they come; None: nothing that is known.
-    loss: str | None = None
 
 
 class TargetTables:
@@ -59,12 +58,13 @@ class TargetTables:
         self._endpoint = endpoint
         self._config = config
         self._source = source
-        self._columns: dict[TableName, Mapping[str, str]] = {}
+        self._columns: dict[TableName, Mapping[str, FoundColumn]] = {}
 
-    def columns(self, name: TableName) -> Mapping[str, str] | None:
-        """Return the types of a table's columns, by name; None: there is no such table."""
+    def columns(self, name: TableName) -> Mapping[str, FoundColumn] | None:
+        """Return the columns of a table by name; None: there is no such table."""
         known = self._columns.get(name)
         if known is None:
+            _check_names(*name)
             with closing(connect(self._endpoint, "receive")) as connection:
                 known = self._read(connection, name)
                 if not known:
@@ -81,32 +81,34 @@ class TargetTables:
 
     def ensure(
         self, name: TableName, wanted: Sequence[ColumnSpec], key: Sequence[str]
-    ) -> Mapping[str, str]:
-        """Make a table, or the columns that it has not; return the types of its columns."""
-        known = self._columns.get(name, {})
-        if all(column.name in known for column in wanted):
+    ) -> Mapping[str, FoundColumn]:
+        """Make a table, or what it lacks for rows of a schema; return its columns.
+
+        Raises
+        ------
+        BadValue
+            when no table can be like that.
+
+        """
+        known = self._columns.get(name)
+        if known is not None and not any(needed_changes(known, wanted)):
             return known
-        self._check_names(name, wanted)
+        _check_names(*name, *(column.name for column in wanted))
         with (
             closing(connect(self._endpoint, "receive")) as connection,
             translated(self._endpoint, f"cannot make table {shown_name(*name)}"),
         ):
-            with connection.transaction():
+            with _refused("its schema makes no table"), connection.transaction():
                 self._make(connection, name, wanted, key)
             found = self._columns[name] = self._read(connection, name)
         return found
-
-    def _check_names(self, name: TableName, wanted: Sequence[ColumnSpec]) -> None:
-        names = (*name, *(column.name for column in wanted))
-        if any(not own or len(own.encode()) > IDENTIFIER_BYTES or "\0" in own for own in names):
-            raise BadValue("a name is empty or longer than 63 bytes")
 
     def _target_schema(self, schema: str) -> str:
         return self._config.schema.target_schema(
             source=self._config.name, db=self._config.name, schema=schema
         )
 
-    def _read(self, connection: Connection, name: TableName) -> Mapping[str, str]:
+    def _read(self, connection: Connection, name: TableName) -> Mapping[str, FoundColumn]:
         schema, table = name
         with translated(self._endpoint, f"cannot look at table {shown_name(*name)}"):
             schemas = read_target_schemas(connection, self._source.source_id)
@@ -116,7 +118,7 @@ class TargetTables:
             found = connection.execute(_COLUMNS, (identifier,)).fetchall()
             if found:
                 add_new_table(connection, self._source.source_id, name, Lsn(0))
-            return dict(found)
+            return {column: FoundColumn(*own) for column, *own in found}
 
     def _make(
         self,
@@ -130,23 +132,16 @@ class TargetTables:
         existing = self._read(connection, name)
         identifier = Identifier(target, table)
         if existing:
+            for change in needed_changes(existing, wanted):
+                self._change(connection, name, identifier, change)
             for column in wanted:
                 if column.name not in existing:
-                    logger.info(
-                        "adding a column",
-                        extra={"table": shown_name(*name), "column": column.name},
-                    )
-                    connection.execute(
-                        SQL("alter table {} add column {} {}").format(
-                            identifier, Identifier(column.name), _type(column)
-                        )
-                    )
                     _tell_loss(name, column)
             return
         parts = [
             SQL("{} {}{}").format(
                 Identifier(column.name),
-                _type(column),
+                type_sql(column.type),
                 SQL(" not null" if column.is_not_null else ""),
             )
             for column in wanted
@@ -163,6 +158,22 @@ class TargetTables:
         for column in wanted:
             _tell_loss(name, column)
 
+    def _change(
+        self, connection: Connection, name: TableName, identifier: Identifier, change: TableChange
+    ) -> None:
+        """Change a column; where rows may fit without it, others may stand in the way."""
+        about = {"table": shown_name(*name), "column": change.column}
+        statement = SQL("alter table {} {}").format(identifier, change.clause)
+        try:
+            with connection.transaction():
+                connection.execute(statement)
+        except psycopg.Error as exc:
+            if change.is_needed or not is_refusal(exc):
+                raise
+            logger.warning("cannot change a column: %s", reason(exc), extra=about)
+        else:
+            logger.info("changed a column as its schema did", extra=about)
+
     def _ensure_schema(self, connection: Connection, schema: str) -> str:
         """Make the target's schema for one of the source's, unless it is there already."""
         schemas = read_target_schemas(connection, self._source.source_id)
@@ -172,9 +183,7 @@ class TargetTables:
         try:
             check_target_schema(target, f'schema "{schema}" of source "{self._config.name}"')
         except ValueError as exc:
-            raise TargetError(
-                str(exc), hint="Name it otherwise with schema in pgrepl.toml."
-            ) from exc
+            raise BadValue(f"{exc}: name it otherwise with schema in pgrepl.toml") from exc
         ((is_there,),) = connection.execute(
             "select to_regnamespace(%s) is not null",
             (SQL("{}").format(Identifier(target)).as_string(),),
@@ -201,6 +210,17 @@ def _tell_loss(table: TableName, column: ColumnSpec) -> None:
         )
 
 
-def _type(column: ColumnSpec) -> SQL:
-    # One of our own mapping: no text of a source's is in it but numbers that were read as such.
-    return SQL(column.type)
+def _check_names(*names: str) -> None:
+    if any(not own or len(own.encode()) > IDENTIFIER_BYTES or "\0" in own for own in names):
+        raise BadValue("a name is empty, longer than 63 bytes, or has the character NUL")
+
+
+@contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """Raise what a server refuses for its content as the record's fault: others go on."""
+    try:
+        yield
+    except psycopg.Error as exc:
+        if not is_refusal(exc):
+            raise
+        raise BadValue(f"{what}: {reason(exc)}") from exc

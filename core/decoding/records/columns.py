@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from pgrepl.decoding.records.field_types import type_and_converter
+from pgrepl.decoding.records.fitting import text_check
 from pgrepl.decoding.records.schema import Field
 from pgrepl.decoding.records.values import (
     NO_LENGTH,
@@ -24,7 +26,6 @@ from pgrepl.decoding.records.values import (
     plain_text,
     point_text,
     raw_bytes,
-    type_and_converter,
     varying_bits_text,
 )
 
@@ -75,8 +76,19 @@ def column_converter(kind: str, modes: HandlingModes) -> Converter:
         name += zone
     make = _BY_TYPE.get(name)
     if make is None or (modes.is_plain and name not in _NEVER_PLAIN):
-        return plain_text
-    return make(_Modifier(name, first, second), modes)
+        convert: Converter = plain_text
+    else:
+        convert = make(_Modifier(name, first, second), modes)
+    numbers = (None if own is None else int(own) for own in (first, second))
+    check = text_check(name, *numbers)
+    if check is None:
+        return convert
+
+    def checked(value: object) -> str:
+        check(text := convert(value))
+        return text
+
+    return checked
 
 
 @dataclass(frozen=True, slots=True)

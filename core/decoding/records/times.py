@@ -10,6 +10,7 @@ from datetime import date
 
 __all__ = [
     "INFINITY",
+    "clock_text",
     "date_text",
     "iso_text",
     "time_text",
@@ -26,7 +27,12 @@ _FIRST_DAY, _LAST_DAY = -2440588, 2145031948
 _LAST_YEAR = 9999
 #: The Gregorian calendar repeats itself.
 _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
-_ISO_YEAR = re.compile(r"([+-]?)(\d{4,})(-\d\d-\d\d)(.*)", re.DOTALL)
+_ISO_YEAR = re.compile(r"([+-]?)(\d{4,7})-(\d\d)-(\d\d)(?:([T ])(.*))?", re.ASCII)
+_CLOCK = re.compile(
+    r"(?:[01]\d|2[0-3]|24(?=:00(?::00(?:\.0*)?)?(?:[^\d:.]|$))):[0-5]\d"
+    r"(?::[0-5]\d(?:\.\d{1,6}0*)?)?(?:Z|[+-]\d\d(?::?[0-5]\d){0,2})?",
+    re.ASCII,
+)
 
 
 def _day(days: int) -> tuple[str, str]:
@@ -85,8 +91,18 @@ def iso_text(text: str) -> str:
     match = _ISO_YEAR.fullmatch(text)
     if match is None:
         raise ValueError("a text is no date in ISO's form")
-    sign, digits, day, rest = match.groups()
+    sign, digits, month, day, mark, rest = match.groups()
     year = int(sign + digits)
+    # The calendar repeats itself; Python's has only some of the years.
+    date(year % _CYCLE_YEARS + _CYCLE_YEARS, int(month), int(day))
+    clock = "" if mark is None else mark + clock_text(rest)
     if year > 0:
-        return f"{year:04d}{day}{rest}"
-    return f"{1 - year:04d}{day}{rest} BC"
+        return f"{year:04d}-{month}-{day}{clock}"
+    return f"{1 - year:04d}-{month}-{day}{clock} BC"
+
+
+def clock_text(text: str) -> str:
+    """Return a time of day, with a zone or without one; what would be rounded is refused."""
+    if _CLOCK.fullmatch(text) is None:
+        raise ValueError("a text is no time of day in ISO's form, or has nanoseconds")
+    return text

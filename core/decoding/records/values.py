@@ -1,4 +1,4 @@
-"""A value of one of Connect's types, printed as PostgreSQL prints it.
+"""Values as PostgreSQL prints them, whatever type says that they are such.
 
 What a mapping cannot carry exactly is refused, with the reason: a value is never guessed.
 """
@@ -13,19 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from pgrepl.decoding.records.schema import Field
-from pgrepl.decoding.records.times import (
-    INFINITY,
-    date_text,
-    iso_text,
-    time_text,
-    timestamp_text,
-)
+from pgrepl.decoding.records.fitting import BadValue
 
 __all__ = [
     "BITS",
-    "INSTANTS",
+    "MOST_BITS",
     "NO_LENGTH",
+    "NUL",
     "SOURCE_TYPE",
     "UNFORESEEN",
     "BadValue",
@@ -38,28 +32,18 @@ __all__ = [
     "plain_text",
     "point_text",
     "raw_bytes",
-    "type_and_converter",
+    "variable_decimal",
     "varying_bits_text",
     "why_unreadable",
 ]
 
-_DATA = "io.debezium.data."
-_TIME = "io.debezium.time."
-_CONNECT = "org.apache.kafka.connect.data."
 #: The length of a varbit without a limit.
 NO_LENGTH = 2**31 - 1
-#: Names of ours for a point in time as a number since 1970, by the unit: Connect has none.
-INSTANTS = {unit: f"pgrepl.Instant.{unit}" for unit in ("ms", "us", "ns")}
 #: A numeric has no more digits, and a string of bits no more bits.
 _MOST_DIGITS = 131_072 + 16_383
 _DIGIT_BITS = 3.3220
-_MOST_BITS = 83_886_080
-_BC = " BC"
-_NUL = "a text has the character NUL, which PostgreSQL does not store"
-
-
-class BadValue(ValueError):
-    """A value that no text of the column's type is exactly."""
+MOST_BITS = 83_886_080
+NUL = "a text has the character NUL, which PostgreSQL does not store"
 
 
 #: What code raises that meets a shape which nobody foresaw: that record is parked, and no more.
@@ -81,7 +65,7 @@ def plain_text(value: object) -> str:
     """Print a value whose own text is PostgreSQL's: a text, a number, true or false."""
     if isinstance(value, str):
         if "\0" in value:
-            raise BadValue(_NUL)
+            raise BadValue(NUL)
         return value
     if isinstance(value, bool):
         return "t" if value else "f"
@@ -178,7 +162,7 @@ def bits_text(value: object, length: int) -> str:
         return "1" if value else "0"
     if length >= NO_LENGTH:
         raise BadValue(_NO_ZEROS)
-    if length > _MOST_BITS:
+    if length > MOST_BITS:
         raise BadValue("a string of bits is longer than any of PostgreSQL's")
     return f"{_bits_number(value):0{length}b}"
 
@@ -213,173 +197,29 @@ def interval_refused(_: object) -> str:
 
 
 def array_text(value: object, item: Converter) -> str:
-    """Print an array."""
-    if not isinstance(value, Sequence) or isinstance(value, str):
+    """Print an array; those in it are its further dimensions, and of one size."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise BadValue("an array is none")
+    if any(isinstance(element, list) for element in value):
+        if not all(isinstance(element, list) for element in value) or not _is_even(value):
+            raise BadValue("the arrays in an array are not of one size")
+        return "{" + ",".join(array_text(element, item) for element in value) + "}"
     return "{" + ",".join(_element(element, item) for element in value) + "}"
+
+
+def _is_even(arrays: Sequence[Any]) -> bool:
+    """Whether arrays have the same dimensions, none of which is empty."""
+    shapes = {_shape(own) for own in arrays}
+    return len(shapes) == 1 and 0 not in shapes.pop()
+
+
+def _shape(array: Sequence[Any]) -> tuple[int, ...]:
+    inner = _shape(array[0]) if array and isinstance(array[0], list) else ()
+    return len(array), *inner
 
 
 def _element(value: object, item: Converter) -> str:
     if value is None:
         return "NULL"
-    if isinstance(value, list):
-        return array_text(value, item)
     text = item(value).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
-
-
-def _timestamp(per_us: int, of_us: int = 1) -> Converter:
-    def convert(value: object) -> str:
-        number = _integer(value)
-        if number in INFINITY:
-            return INFINITY[number]
-        whole, rest = divmod(number * per_us, of_us)
-        if rest:
-            raise BadValue("a time has nanoseconds, PostgreSQL keeps microseconds")
-        return timestamp_text(whole)
-
-    return convert
-
-
-def _instant(per_us: int, of_us: int = 1) -> Converter:
-    convert = _timestamp(per_us, of_us)
-
-    def zoned(value: object) -> str:
-        text = convert(value)
-        if "infinity" in text:
-            return text
-        return f"{text.removesuffix(_BC)}+00{_BC if text.endswith(_BC) else ''}"
-
-    return zoned
-
-
-def _time(per_us: int, of_us: int = 1) -> Converter:
-    def convert(value: object) -> str:
-        whole, rest = divmod(_integer(value) * per_us, of_us)
-        if rest:
-            raise BadValue("a time has nanoseconds, PostgreSQL keeps microseconds")
-        return time_text(whole)
-
-    return convert
-
-
-def _integer(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BadValue("a number is none")
-    return value
-
-
-def _date(value: object) -> str:
-    return date_text(_integer(value))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise BadValue("a text is none")
-    if "\0" in value:
-        raise BadValue(_NUL)
-    return value
-
-
-def _iso(value: object) -> str:
-    return iso_text(_text(value))
-
-
-def _iso_date(value: object) -> str:
-    return iso_text(_text(value).removesuffix("Z"))
-
-
-def _bytea(value: object) -> str:
-    return "\\x" + raw_bytes(value).hex()
-
-
-def _boolean(value: object) -> str:
-    if not isinstance(value, bool):
-        raise BadValue("a boolean is none")
-    return plain_text(value)
-
-
-def _float(value: object) -> str:
-    if isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity"):
-        raise BadValue("a number is none")
-    return plain_text(value)
-
-
-def _int_text(value: object) -> str:
-    return str(_integer(value))
-
-
-#: PostgreSQL's type and the text, by what a value means.
-_LOGICAL: Mapping[str, tuple[str, Converter]] = {
-    _DATA + "VariableScaleDecimal": ("numeric", variable_decimal),
-    _CONNECT + "Date": ("date", _date),
-    _CONNECT + "Time": ("time", _time(1000)),
-    _CONNECT + "Timestamp": ("timestamp", _timestamp(1000)),
-    _TIME + "Date": ("date", _date),
-    _TIME + "IsoDate": ("date", _iso_date),
-    _TIME + "Time": ("time", _time(1000)),
-    _TIME + "MicroTime": ("time", _time(1)),
-    _TIME + "NanoTime": ("time", _time(1, 1000)),
-    _TIME + "IsoTime": ("time", lambda value: _text(value).removesuffix("Z")),
-    _TIME + "ZonedTime": ("timetz", _text),
-    _TIME + "Timestamp": ("timestamp", _timestamp(1000)),
-    _TIME + "MicroTimestamp": ("timestamp", _timestamp(1)),
-    _TIME + "NanoTimestamp": ("timestamp", _timestamp(1, 1000)),
-    _TIME + "IsoTimestamp": ("timestamp", _iso_date),
-    _TIME + "ZonedTimestamp": ("timestamptz", _iso),
-    _TIME + "MicroDuration": ("interval", interval_refused),
-    _TIME + "NanoDuration": ("interval", interval_refused),
-    _TIME + "Interval": ("interval", _text),
-    INSTANTS["ms"]: ("timestamptz", _instant(1000)),
-    INSTANTS["us"]: ("timestamptz", _instant(1)),
-    INSTANTS["ns"]: ("timestamptz", _instant(1, 1000)),
-    _DATA + "Json": ("json", _text),
-    _DATA + "Uuid": ("uuid", _text),
-    _DATA + "Xml": ("xml", _text),
-    _DATA + "geometry.Point": ("point", point_text),
-}
-_PLAIN: Mapping[str, tuple[str, Converter]] = {
-    "int8": ("smallint", _int_text),
-    "int16": ("smallint", _int_text),
-    "int32": ("integer", _int_text),
-    "int64": ("bigint", _int_text),
-    "float32": ("real", _float),
-    "float64": ("double precision", _float),
-    "boolean": ("boolean", _boolean),
-    "string": ("text", _text),
-    "bytes": ("bytea", _bytea),
-    "map": ("json", json_text),
-    "struct": ("json", json_text),
-}
-
-
-def type_and_converter(field: Field) -> tuple[str, Converter]:
-    """Return the type of the column for a field, and what prints its values.
-
-    Raises
-    ------
-    BadValue
-        when there is none.
-
-    """
-    parameters = field.parameters
-    if field.logical == _CONNECT + "Decimal":
-        scale = int(parameters.get("scale", "0"))
-        precision = parameters.get("connect.decimal.precision") or parameters.get("precision")
-        kind = f"numeric({precision},{scale})" if precision else "numeric"
-        return kind, lambda value: decimal_text(value, scale)
-    if field.logical == BITS:
-        length = int(parameters.get("length", "1"))
-        if parameters.get(SOURCE_TYPE, "").upper() == "BIT":
-            return f"bit({length})", lambda value: bits_text(value, length)
-        # Of a varbit only the most that it can have is sent, in the form that a bit has.
-        kind = "varbit" if length >= NO_LENGTH else f"varbit({length})"
-        return kind, lambda value: varying_bits_text(value, length)
-    if field.type == "array" and field.parts:
-        kind, item = type_and_converter(field.parts[0])
-        return f"{kind}[]", lambda value: array_text(value, item)
-    if field.logical is not None and field.logical in _LOGICAL:
-        return _LOGICAL[field.logical]
-    if field.logical is not None and field.type == "struct":
-        raise BadValue(f'there is no column for "{field.logical}"')
-    return _PLAIN[field.type]

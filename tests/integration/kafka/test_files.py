@@ -49,9 +49,20 @@ def test_files_are_read_as_they_grow_and_refused_when_they_changed(target, tmp_p
     write(people, [put(2, None), put(3, "cy")])
     write(more, [put(4, "dee")])
     with people.open("a") as file:
-        file.write('no JSON\n{"key": half a line')
+        file.write('no JSON\n\n{"key": {"schema": null, "payload":')
+    with pytest.raises(SourceError, match=r"people\.jsonl ends inside of a record"):
+        stream.receive()
+    stream.replay()
+    # What is in later files of the table waits for the rest.
+    assert stream.rows(rows) == [(1, "ann"), (3, "cy")]
+    with people.open("a") as file:
+        # No line ends here, but the object does.
+        file.write(' {"id": 1}}, "value": null}')
     stream.bring()
-    assert stream.rows(rows) == [(1, "ann"), (3, "cy"), (4, "dee")]
+    assert stream.rows(rows) == [(3, "cy"), (4, "dee")]
+    with people.open("a") as file:
+        file.write("\r\n")
+    assert stream.receive().change_count == 0
     assert stream.rows("select reason from replication.parked_record") == [("it is not JSON",)]
     assert stream.receive().change_count == 0
 

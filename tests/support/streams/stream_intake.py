@@ -13,7 +13,8 @@ from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.layouts import Layouts
 from pgrepl.receiver.streams.record import Place, Record
-from pgrepl.receiver.streams.target_tables import ColumnSpec, TargetTables
+from pgrepl.receiver.streams.table_changes import ColumnSpec, FoundColumn
+from pgrepl.receiver.streams.target_tables import TargetTables
 from pgrepl.store.spool.spool_format import SpoolPart
 
 
@@ -21,21 +22,28 @@ class KnownTables:
     """Tables that are there, as ``TargetTables`` finds them."""
 
     def __init__(self, tables: Mapping[str, Mapping[str, str]]) -> None:
-        self.tables = {("public", name): dict(columns) for name, columns in tables.items()}
+        self.tables = {
+            ("public", name): {own: _column(kind) for own, kind in columns.items()}
+            for name, columns in tables.items()
+        }
 
-    def columns(self, name: TableName) -> Mapping[str, str] | None:
+    def columns(self, name: TableName) -> Mapping[str, FoundColumn] | None:
         return self.tables.get(name)
 
     def ensure(
         self, name: TableName, wanted: Sequence[ColumnSpec], _key: Sequence[str]
-    ) -> Mapping[str, str]:
+    ) -> Mapping[str, FoundColumn]:
         known = self.tables.setdefault(name, {})
         for column in wanted:
-            known.setdefault(column.name, column.type)
+            known.setdefault(column.name, _column(column.type))
         return known
 
     def forget(self) -> None:
         """Nothing is kept."""
+
+
+def _column(kind: str) -> FoundColumn:
+    return FoundColumn(kind, is_not_null=False, is_key=False)
 
 
 def layouts_of(tables: Mapping[str, Mapping[str, str]], **modes: str) -> Layouts:

@@ -10,9 +10,10 @@ import pytest
 
 from pgrepl.decoding.records.avro import AvroReader
 from pgrepl.decoding.records.columns import HandlingModes, column_converter
+from pgrepl.decoding.records.field_types import type_and_converter
 from pgrepl.decoding.records.schema import BadSchema, Field, read_avro, read_connect
 from pgrepl.decoding.records.serialized import JsonReader
-from pgrepl.decoding.records.values import BITS, SOURCE_TYPE, BadValue, type_and_converter
+from pgrepl.decoding.records.values import BITS, SOURCE_TYPE, BadValue
 from tests.support.streams.debezium_events import FIXTURES, recorded
 
 SCHEMAS = json.loads((FIXTURES / "avro_schemas_by_id.json").read_text(encoding="utf-8"))

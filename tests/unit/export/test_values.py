@@ -9,7 +9,8 @@ import pytest
 
 from pgrepl.decoding.debezium.placeholders import Placeholder
 from pgrepl.decoding.records.columns import HandlingModes, column_converter
-from pgrepl.decoding.records.values import BadValue, type_and_converter
+from pgrepl.decoding.records.field_types import type_and_converter
+from pgrepl.decoding.records.values import BadValue
 from pgrepl.export.envelopes.values import column_type
 from pgrepl.export.sinks.json_records import to_json
 

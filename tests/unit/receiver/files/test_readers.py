@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pgrepl.decoding.records.values import type_and_converter
+from pgrepl.decoding.records.field_types import type_and_converter
 from pgrepl.errors import SourceError
 from pgrepl.receiver.files.folder import by_table
 from pgrepl.receiver.files.reader import open_reader
