@@ -8,16 +8,18 @@ position is not followed.
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pgrepl.errors import ConfigError, SpoolError
+from pgrepl.errors import ConfigError, SpoolError, TargetUnavailable
 from pgrepl.export.record import Record, Schemas
 from pgrepl.export.sinks.file_formats import FileFormat, OpenFile
 from pgrepl.export.tables import TableName
@@ -30,6 +32,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OPEN_FILES = 100
 #: Beside what is not in its place yet.
 _NOTE = "batch"
+#: What passes when there is room, or a file system answers again.
+_PASSES = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +78,8 @@ class FileSink:
         self._places: dict[_Place, str] = {}
         self._moves: Mapping[str, str] = {}
         self._batch = 0
-        try:
+        with self._told():
             self._aside.mkdir(parents=True, exist_ok=True)
-        except OSError as exc:
-            raise ConfigError(
-                f"cannot write into {root}: {exc.strerror}", hint="Give --to a folder of yours."
-            ) from exc
         if is_new and any(path != self._aside for path in root.iterdir()):
             raise ConfigError(
                 f"{root} is not empty, and a new export would mix its files with others",
@@ -106,31 +108,38 @@ class FileSink:
             self._moves = prepared["sink"]["files"]
             self._batch = batch + 1
             self.commit()
-        self._remove_aside()
+        with self._told():
+            self._remove_aside()
         return prepared is not None
 
     def write(self, record: Record) -> None:
         """Add a record to its file."""
         if record.is_tombstone:
             return
-        self._file(record).write(record)
+        with self._told():
+            self._file(record).write(record)
 
     def prepare(self, batch: int) -> Mapping[str, Any]:
         """Flush the files of the batch to disk."""
         moves = {}
-        while self._open:
-            self._open.popitem()[1].close()
-        for place, aside in self._places.items():
-            _flush(self._aside / aside)
-            # In the order of names: "_" stands after the dot.
-            number = f"_{place.number:06d}" if place.number else ""
-            moves[aside] = f"{place.folder}/{batch:012d}{number}{self._format.suffix}"
-        _flush(self._aside)
+        with self._told():
+            while self._open:
+                self._open.popitem()[1].close()
+            for place, aside in self._places.items():
+                _flush(self._aside / aside)
+                # In the order of names: "_" stands after the dot.
+                number = f"_{place.number:06d}" if place.number else ""
+                moves[aside] = f"{place.folder}/{batch:012d}{number}{self._format.suffix}"
+            _flush(self._aside)
         self._moves, self._batch = moves, batch
         return {"files": moves}
 
     def commit(self) -> None:
         """Move each file to its place."""
+        with self._told():
+            self._commit()
+
+    def _commit(self) -> None:
         self._write_note()
         for aside, place in self._moves.items():
             found, final = self._aside / aside, self._root / place
@@ -153,9 +162,22 @@ class FileSink:
     def close(self) -> None:
         """Give up what is not prepared."""
         for file in self._open.values():
-            file.close()
+            # What they could not write before they cannot now; nobody reads them.
+            with suppress(OSError):
+                file.close()
         self._open.clear()
         self._forget()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise what the file system says as an error of the destination."""
+        try:
+            yield
+        except OSError as exc:
+            message = f"cannot write into {self._root}: {exc.strerror}"
+            if exc.errno in _PASSES:
+                raise TargetUnavailable(message, hint="Make room there; nothing is lost.") from exc
+            raise ConfigError(message, hint="Give --to a folder of yours.") from exc
 
     def _forget(self) -> None:
         self._places = {}

@@ -9,8 +9,13 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow import types
 
-from pgrepl.decoding.records.field_types import INSTANTS
-from pgrepl.decoding.records.schema import NAME_PROPERTY, PARAMETERS_PROPERTY, BadSchema, Field
+from pgrepl.decoding.records.schema import (
+    INSTANTS,
+    NAME_PROPERTY,
+    PARAMETERS_PROPERTY,
+    BadSchema,
+    Field,
+)
 
 __all__ = ["field_of", "normal_type", "stored_type"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Mapping
 from decimal import Decimal
 
@@ -14,7 +15,7 @@ from pgrepl.decoding.records.fitting import (
     check_json,
     check_uuid,
 )
-from pgrepl.decoding.records.schema import Field
+from pgrepl.decoding.records.schema import INSTANTS, Field
 from pgrepl.decoding.records.times import (
     INFINITY,
     clock_text,
@@ -42,16 +43,15 @@ from pgrepl.decoding.records.values import (
     varying_bits_text,
 )
 
-__all__ = ["INSTANTS", "type_and_converter"]
+__all__ = ["type_and_converter"]
 
 _DATA = "io.debezium.data."
 _TIME = "io.debezium.time."
 _CONNECT = "org.apache.kafka.connect.data."
-#: Names of ours for a point in time as a number since 1970, by the unit: Connect has none.
-INSTANTS = {unit: f"pgrepl.Instant.{unit}" for unit in ("ms", "us", "ns")}
 #: The greatest precision, and the scales, that a numeric can be declared with.
 _MOST_PRECISION = 1000
 _BC = " BC"
+_UUID_BYTES = 16
 
 
 def _timestamp(per_us: int, of_us: int = 1) -> Converter:
@@ -148,6 +148,9 @@ def _int(kind: str) -> Converter:
 
 
 def _uuid(value: object) -> str:
+    if isinstance(value, bytes) and len(value) == _UUID_BYTES:
+        # As Avro has it that is fixed.
+        return str(uuid.UUID(bytes=value))
     check_uuid(text := _text(value))
     return text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from http import HTTPStatus
+from http.client import HTTPException
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
@@ -16,6 +17,8 @@ from pgrepl.errors import SourceError, SourceUnavailable
 __all__ = ["Registry"]
 
 _TIMEOUT_S = 20.0
+#: No answer is longer: of what is, the end is missing.
+_MOST_BYTES = 64 << 20
 _ACCEPT = "application/vnd.schemaregistry.v1+json"
 
 
@@ -50,15 +53,13 @@ class Registry:
             raise BadValue(f"the registry has no schema {number}")
         if answer.get("schemaType", "AVRO") != "AVRO":
             raise BadValue(f"schema {number} is not one of Avro's")
+        schema = answer.get("schema")
+        if not isinstance(schema, str):
+            raise self._unavailable("it gives no schema")
         try:
-            return json.loads(str(answer.get("schema")))
+            return json.loads(schema)
         except (ValueError, RecursionError) as exc:
             raise BadValue(f"schema {number} of the registry is not JSON") from exc
-
-    def find_latest(self, subject: str) -> object | None:
-        """Return the newest schema of a subject; None: it has none."""
-        answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
-        return None if answer is None else json.loads(str(answer.get("schema")))
 
     def register(self, subject: str, schema: str) -> int:
         """Return the number of an Avro schema, which the subject has from then on.
@@ -89,7 +90,7 @@ class Registry:
             request.add_header("Content-Type", _ACCEPT)
         try:
             with urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310  as above
-                found = json.load(response)
+                found = json.loads(response.read(_MOST_BYTES))
         except HTTPError as exc:
             exc.close()
             if exc.code == HTTPStatus.NOT_FOUND:
@@ -100,7 +101,7 @@ class Registry:
                     hint="Check registry in pgrepl.toml: its address may hold name and password.",
                 ) from exc
             raise self._unavailable(str(exc.code)) from exc
-        except (URLError, OSError, ValueError) as exc:
+        except (URLError, OSError, ValueError, HTTPException, RecursionError) as exc:
             raise self._unavailable(type(exc).__name__) from exc
         return found if isinstance(found, dict) else {}
 

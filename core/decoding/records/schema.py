@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 __all__ = [
+    "INSTANTS",
     "NAME_PROPERTY",
     "PARAMETERS_PROPERTY",
     "BadSchema",
@@ -30,14 +31,16 @@ _AVRO_TYPES = {
     "map": "map",
     "record": "struct",
 }
+#: Names of ours for a point in time as a number since 1970, by the unit: Connect has none.
+INSTANTS = {unit: f"pgrepl.Instant.{unit}" for unit in ("ms", "us", "ns")}
 #: Avro's logical types, and the names that Connect has for what they mean.
 _AVRO_LOGICAL = {
     "date": "org.apache.kafka.connect.data.Date",
     "time-millis": "org.apache.kafka.connect.data.Time",
     "time-micros": "io.debezium.time.MicroTime",
-    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
-    "timestamp-micros": "io.debezium.time.MicroTimestamp",
-    "timestamp-nanos": "io.debezium.time.NanoTimestamp",
+    "timestamp-millis": INSTANTS["ms"],
+    "timestamp-micros": INSTANTS["us"],
+    "timestamp-nanos": INSTANTS["ns"],
     "local-timestamp-millis": "io.debezium.time.Timestamp",
     "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
     "local-timestamp-nanos": "io.debezium.time.NanoTimestamp",
@@ -132,21 +135,27 @@ class _Avro:
     """Reads one schema: a name defined in it stands for its type from there on."""
 
     def __init__(self) -> None:
-        self._named: dict[str, Mapping[str, Any]] = {}
+        #: Each is read once, however often it is named; None: it is being read.
+        self._named: dict[str, Field | None] = {}
 
     def read(self, schema: object, name: str, space: str = "") -> Field:
         if isinstance(schema, str):
-            known = self._named.get(schema) or self._named.get(f"{space}.{schema}")
-            if known is not None:
-                return self.read(known, name, space)
-            if schema not in _AVRO_TYPES:
-                raise BadSchema(f'a schema has the unknown type "{schema}"')
-            return Field(name, _AVRO_TYPES[schema], is_optional=False)
+            return self._read_name(schema, name, space)
         if isinstance(schema, Sequence):
             return self._read_union(schema, name, space)
         if not isinstance(schema, Mapping):
             raise BadSchema("a schema is not one of Avro's")
         return self._read_type(schema, name, space)
+
+    def _read_name(self, kind: str, name: str, space: str) -> Field:
+        for full in (kind, f"{space}.{kind}"):
+            if full in self._named:
+                known = self._named[full]
+                # A record that contains itself has no end: what is in it is only a document.
+                return Field(name, "struct") if known is None else replace(known, name=name)
+        if kind not in _AVRO_TYPES:
+            raise BadSchema(f'a schema has the unknown type "{kind}"')
+        return Field(name, _AVRO_TYPES[kind], is_optional=False)
 
     def _read_union(self, schema: Sequence[object], name: str, space: str) -> Field:
         types = [kind for kind in schema if kind != "null"]
@@ -161,9 +170,11 @@ class _Avro:
         if not isinstance(kind, str) or kind not in _AVRO_TYPES:
             return self.read(kind, name, space)
         space = str(schema.get("namespace", space))
+        names: list[str] = []
         if "name" in schema:
-            self._named[f"{space}.{schema['name']}" if space else schema["name"]] = schema
-            self._named[str(schema["name"])] = schema
+            own = str(schema["name"])
+            names = [own, f"{space}.{own}"]
+        self._named.update(dict.fromkeys(names))
         parts: tuple[Field, ...] = ()
         if kind == "record":
             parts = tuple(
@@ -174,11 +185,11 @@ class _Avro:
         elif kind == "map":
             parts = (self.read(schema["values"], "", space),)
         parameters = {str(k): str(v) for k, v in schema.get(PARAMETERS_PROPERTY, {}).items()}
-        for own in ("scale", "precision"):
-            if own in schema:
-                parameters.setdefault(own, str(schema[own]))
+        for size in ("scale", "precision"):
+            if size in schema:
+                parameters.setdefault(size, str(schema[size]))
         logical = schema.get(NAME_PROPERTY) or _AVRO_LOGICAL.get(schema.get("logicalType", ""))
-        return Field(
+        found = Field(
             name,
             str(schema.get("connect.type", _AVRO_TYPES[kind])),
             None if logical is None else str(logical),
@@ -186,3 +197,5 @@ class _Avro:
             is_optional=False,
             parts=parts,
         )
+        self._named.update(dict.fromkeys(names, found))
+        return found

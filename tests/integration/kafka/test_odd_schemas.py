@@ -157,7 +157,10 @@ def test_value_without_a_schema_that_does_not_fit_is_parked_alone(stream, folder
 def test_tables_follow_their_schemas(stream, folder, target):
     wide = field("n", "int64")
     tables = {
-        "dropped": [line(ID, field("n", optional=False), id=1, n="a"), line(ID, id=2)],
+        "dropped": [
+            line(ID, field("n", optional=False), field("m"), id=1, n="a", m="b"),
+            line(ID, field("m"), id=2, m="c"),
+        ],
         "optional": [line(ID, field("n", optional=False), id=1, n="a"), line(ID, field("n"), id=2)],
         "wider": [line(ID, field("n", "int32"), id=1, n=1), line(ID, wide, id=2, n=2**40)],
         "digits": [line(ID, decimal(2), id=1, n="AQ=="), line(ID, decimal(5), id=2, n="f/8=")],
@@ -165,7 +168,10 @@ def test_tables_follow_their_schemas(stream, folder, target):
         "viewed": [line(ID, field("n", "int32"), id=1, n=1)],
     }
     bring(stream, folder, tables)
-    assert stream.rows("select * from feed_public.dropped order by id") == [(1, "a"), (2, None)]
+    assert stream.rows("select * from feed_public.dropped order by id") == [
+        (1, "a", "b"),
+        (2, None, "c"),
+    ]
     assert stream.rows("select * from feed_public.optional order by id") == [(1, "a"), (2, None)]
     assert stream.rows("select * from feed_public.wider order by id") == [(1, 1), (2, 2**40)]
     assert stream.rows("select id, n::int from feed_public.digits order by id") == [

@@ -227,6 +227,38 @@ def test_names_defined_in_a_schema_of_avro_stand_for_their_types():
     assert [part.is_optional for part in (before, after, again)] == [True, True, False]
 
 
+def test_record_of_avro_that_contains_itself_is_a_document_and_types_are_read_once():
+    node = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "id", "type": "int"}, {"name": "next", "type": ["null", "Node"]}],
+    }
+    _, following = read_avro(node).parts
+    assert type_and_converter(following)[0] == "json"
+    # Each has the one before it twice: read again for each name they would have no end.
+    kind: object = {"type": "record", "name": "t0", "fields": [{"name": "id", "type": "int"}]}
+    for number in range(1, 60):
+        fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"t{number - 1}"}]
+        kind = {"type": "record", "name": f"t{number}", "fields": fields}
+    assert [part.name for part in read_avro(kind).parts] == ["a", "b"]
+
+
+def test_logical_types_of_avro_have_their_types():
+    kinds = {
+        "timestamp-micros": ("long", 1, "timestamptz", "1970-01-01 00:00:00.000001+00"),
+        "local-timestamp-millis": ("long", 1, "timestamp", "1970-01-01 00:00:00.001"),
+        "date": ("int", 1, "date", "1970-01-02"),
+        "uuid": ("string", "a" * 32, "uuid", "a" * 32),
+    }
+    for logical, (kind, value, column, text) in kinds.items():
+        own, convert = type_and_converter(read_avro({"type": kind, "logicalType": logical}))
+        assert (own, convert(value)) == (column, text)
+    fixed = {"type": "fixed", "name": "f", "size": 16, "logicalType": "uuid"}
+    assert type_and_converter(read_avro(fixed))[1](b"\x11" * 16) == (
+        "11111111-1111-1111-1111-111111111111"
+    )
+
+
 DECIMAL = Field("n", "bytes", "org.apache.kafka.connect.data.Decimal", {"scale": "2"})
 VARIABLE = Field("n", "struct", "io.debezium.data.VariableScaleDecimal")
 

@@ -70,7 +70,7 @@ def test_avro_is_read_from_any_offset(tmp_path, codec):
     assert records[3].key.value == {"id": 3}
     assert texts(records[0]) == {
         "id": ("integer", "0"),
-        "at": ("timestamp", "2024-02-29 00:00:00"),
+        "at": ("timestamptz", "2024-02-29 00:00:00+00"),
         "n": ("numeric(9,2)", "1.50"),
     }
     offsets = [record.offset for record in records]
