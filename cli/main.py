@@ -6,6 +6,7 @@ Commands import what they need when they run: ``pgrepl --help`` must not wait fo
 from __future__ import annotations
 
 import signal
+import sys
 from typing import Annotated, Literal
 
 import typer
@@ -13,6 +14,7 @@ import typer
 from pgrepl import __version__
 from pgrepl.cli.intervene import ddl, parked, parked_records, pause
 from pgrepl.cli.invocation import register
+from pgrepl.cli.leading_options import move_leading_options
 from pgrepl.cli.observe import monitor, progress, status, verify
 from pgrepl.cli.output.results import is_terminal, print_line
 from pgrepl.cli.replicate import adopt, basebackup, drop, export, receive, replay, resync
@@ -114,4 +116,4 @@ register(_config_app, config.show, example="pgrepl config show --json")
 def main() -> None:
     """Run the program; SIGTERM ends it as Ctrl-C does, unless the command knows better."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    app()
+    app(move_leading_options(sys.argv[1:]))
