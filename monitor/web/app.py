@@ -50,7 +50,10 @@ def make_app(watcher: Watcher, address: Address) -> Starlette:
         Route("/api/history", views.history),
     ]
     guard = Middleware(Guard, address=address, public=(*_PAGE, *_PROBES))
-    return Starlette(routes=routes, middleware=[guard])
+    app = Starlette(routes=routes, middleware=[guard])
+    # A redirect would lead to whatever host the request names.
+    app.router.redirect_slashes = False
+    return app
 
 
 def _static(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:

@@ -40,7 +40,8 @@ class Guard:
         self._token = None if address.token is None else address.token.encode()
         self._public = frozenset(public)
         # A page of another site could have its own name lead here, and then read everything.
-        self._names = _LOCAL_NAMES if address.is_loopback and address.token is None else None
+        is_guarded = address.is_loopback and address.token is None
+        self._names = _LOCAL_NAMES | {address.shown_host.lower()} if is_guarded else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""

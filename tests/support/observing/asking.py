@@ -66,11 +66,16 @@ def ask(
 
 @contextmanager
 def served(
-    config: Config, *, token: str | None = None, interval_s: float = 0.2, is_watching: bool = True
+    config: Config,
+    *,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    interval_s: float = 0.2,
+    is_watching: bool = True,
 ) -> Iterator[tuple[str, Watcher]]:
     """Serve a configuration from this process, and return where; it has looked once."""
     watcher = Watcher(config, interval_s=interval_s)
-    server = Server(watcher, Address(host="127.0.0.1", port=0, token=token))
+    server = Server(watcher, Address(host=host, port=0, token=token))
     if is_watching:
         watcher.look()
         watcher.start()

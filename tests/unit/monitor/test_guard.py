@@ -95,6 +95,19 @@ def test_name_of_another_site_that_leads_here_is_refused(url, locked_url):
     assert ask(locked_url, "/metrics", headers=headers).status == 200
 
 
+def test_address_that_it_listens_on_is_no_other_site(tmp_path):
+    with served(config(tmp_path), host="127.0.0.2", is_watching=False) as (other_url, _):
+        assert other_url.startswith("http://127.0.0.2:")
+        assert ask(other_url, "/metrics").status == 200
+
+
+def test_nobody_is_led_elsewhere(locked_url):
+    headers = {"Host": "evil.example", "Authorization": f"Bearer {TOKEN}"}
+    for path in ("/api/status/", "/metrics/"):
+        answer = ask(locked_url, path, headers=headers)
+        assert (answer.status, answer.headers["Location"]) == (404, None)
+
+
 def test_what_is_no_request_does_no_harm(url):
     host, _, port = url.removeprefix("http://").rstrip("/").partition(":")
     for sent in (
