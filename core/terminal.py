@@ -16,7 +16,7 @@ from typing import Any
 
 from pgrepl.lsn import Lsn
 
-__all__ = ["command", "counted", "json_text", "printable", "shell_word"]
+__all__ = ["command", "counted", "json_text", "print_time", "printable", "shell_word"]
 
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "'": r"\'", "\\": r"\\"}
 # JSON writes characters from here on in two halves.
@@ -43,6 +43,15 @@ def counted(count: int, noun: str, many: str | None = None) -> str:
     ('1 change', '2,000 changes', '2 batches')
     """
     return f"1 {noun}" if count == 1 else f"{count:,} {many or noun + 's'}"
+
+
+def print_time(at: datetime) -> str:
+    """Return a time for people, in UTC.
+
+    >>> print_time(datetime(2026, 3, 1, 12, tzinfo=UTC))
+    '2026-03-01 12:00:00Z'
+    """
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401  what JSON can hold

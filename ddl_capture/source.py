@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import psycopg
 from psycopg.rows import class_row
@@ -40,14 +41,14 @@ class CaptureStatus:
 
     #: absent, partial, disabled or enabled.
     state: str
-    installed_at: str | None = None
+    installed_at: datetime | None = None
     #: Every DDL that committed from here on is captured. None: not certain yet.
     complete_lsn: Lsn | None = None
     #: How many rows of the log are not pruned yet, and when the newest was written.
     row_count: int | None = None
-    last_at: str | None = None
+    last_at: datetime | None = None
     #: When it was last switched off, and where in the WAL.
-    off_at: str | None = None
+    off_at: datetime | None = None
     off_lsn: Lsn | None = None
     #: Whether an older version of pgrepl installed it.
     is_outdated: bool = False
@@ -164,11 +165,12 @@ def _read_status(connection: Connection, source: SourceConfig) -> CaptureStatus:
         if state.is_writable:
             _note(connection, is_on=state.word == "enabled")
         row = connection.execute(
-            "select installed_at::text, complete_lsn,"
+            "select installed_at, complete_lsn,"
             " (select count(*) from pgrepl.ddl_log),"
-            " (select max(stmt_at)::text from pgrepl.ddl_log),"
+            " (select max(stmt_at) from pgrepl.ddl_log),"
             # An older version has no such columns.
-            " to_json(c)->>'off_at', (to_json(c)->>'off_lsn')::pg_lsn from pgrepl.capture c"
+            " (to_json(c)->>'off_at')::timestamptz, (to_json(c)->>'off_lsn')::pg_lsn"
+            " from pgrepl.capture c"
         ).fetchone()
     found = CaptureStatus(state.word) if row is None else CaptureStatus(state.word, *row)
     return replace(found, is_outdated=not (state.has_switch and state.has_homonyms))

@@ -32,7 +32,7 @@ from pgrepl.store.sources import (
     remove_source,
 )
 from pgrepl.store.spool.spool_rows import count_rows
-from pgrepl.terminal import command
+from pgrepl.terminal import command, counted
 
 __all__ = ["clear_target", "find_row", "forget_source", "look_at_target"]
 
@@ -54,7 +54,9 @@ def look_at_target(connection: Connection, endpoint: Endpoint, row: SourceRow) -
     with translated(endpoint, "cannot look for what pgrepl made"):
         items = [Item(Side.TARGET, "origin", name, "found") for name in _origins(connection, row)]
         count = count_rows(connection, row.source_id)
-        items.append(Item(Side.TARGET, "spool and progress", f"{count} rows spooled", "found"))
+        items.append(
+            Item(Side.TARGET, "spool and progress", f"{counted(count, 'row')} spooled", "found")
+        )
         items += [
             Item(Side.TARGET, "schema", schema, "found")
             for schema in sorted(read_target_schemas(connection, row.source_id).values())

@@ -15,7 +15,7 @@ from pgrepl.cli.invocation import Invocation, complete_source
 from pgrepl.cli.options import JsonOption, SourceArgument
 from pgrepl.cli.output.results import print_json, print_line, print_script
 from pgrepl.errors import DdlError, TargetError, UsageError
-from pgrepl.terminal import command, counted
+from pgrepl.terminal import command, counted, print_time
 
 if TYPE_CHECKING:
     from pgrepl.ddl_capture import CaptureStatus, MissedDdl
@@ -315,8 +315,9 @@ def _print_status(source: str, found: CaptureStatus, *, json_output: bool) -> No
         )
     else:
         print_line(f"{source}: DDL is captured, completely from {found.complete_lsn} on")
-    if found.off_lsn is not None:
-        print_line(f"{source}: it was switched off at {found.off_lsn}, {found.off_at}")
+    if found.off_lsn is not None and found.off_at is not None:
+        when = print_time(found.off_at)
+        print_line(f"{source}: it was switched off at {found.off_lsn}, {when}")
     if found.is_outdated:
         print_line(f"{source}: an older version installed it; renew it with pgrepl ddl install")
 
@@ -340,7 +341,7 @@ def _print_missed(source: str, missed: MissedDdl | None, error: TargetError | No
 def _print_pending(item: PendingDdl) -> None:
     print_line(
         f"{item.source}: {item.tag} by {item.role}, number {item.log_id},"
-        f" committed at {item.commit_lsn}, {item.commit_at}"
+        f" committed at {item.commit_lsn}, {print_time(item.commit_at)}"
     )
     print_line(f"  error:    {item.error}")
     print_line(f"  original: {item.original or 'unknown'}")

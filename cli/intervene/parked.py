@@ -12,7 +12,7 @@ from pgrepl.cli.invocation import Invocation
 from pgrepl.cli.options import JsonOption, SourceArgument
 from pgrepl.cli.output.results import ask, print_json, print_line
 from pgrepl.errors import DdlError, UsageError
-from pgrepl.terminal import counted
+from pgrepl.terminal import counted, json_text, print_time
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pgrepl.store.parked import ParkedTable
 
 __all__ = ["list_tables", "retry", "show", "skip"]
+
+#: What changes are called.
+_ACTIONS = {"I": "insert", "U": "update", "D": "delete", "T": "truncate"}
 
 _Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="The table as SCHEMA.TABLE on the source.")
@@ -84,10 +87,10 @@ def show(
         print_json({**_as_json(parked), "changes": shown})
         return
     print_line(f"{parked.reason}; {counted(parked.change_count, 'change')} waiting")
-    for change in shown:
-        print_line(
-            f"{change['commit_lsn']} {change['commit_at']} {change['action']} {change['row']}"
-        )
+    for change in changes:
+        what = _ACTIONS.get(change.action, change.action)
+        row = json_text(change.row) if show_rows else ", ".join(change.row)
+        print_line(f"{change.commit_lsn} {print_time(change.commit_at)} {what}: {row}")
 
 
 def retry(

@@ -225,11 +225,12 @@ def _not_well(table: TableOverview) -> str:
     if table.parked_reason is not None:
         # A pause and a lock say themselves what they are.
         word = "" if table.parked_kind in ("paused", "locked") else "parked: "
-        waits = counted(table.parked_changes, "change")
-        reasons.append(f"{word}{table.parked_reason}; {waits} wait")
+        waits = counted(table.parked_changes, "change waits", "changes wait")
+        reasons.append(f"{word}{table.parked_reason}; {waits}")
     if table.missing_count or table.extra_count:
         reasons.append(
-            f"{table.missing_count} rows were missing and {table.extra_count} too many here"
+            f"{counted(table.missing_count, 'row was', 'rows were')} missing and"
+            f" {table.extra_count} too many here"
         )
     return "; ".join(reasons)
 

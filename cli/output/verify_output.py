@@ -126,13 +126,16 @@ def _print(report: VerifyReport) -> None:
     more = any(table.has_more for table in report.tables)
     unsettled = sum(table.unsettled_count for table in report.tables)
     compared = sum(table.compared_count > 0 for table in report.tables)
+    left = len(report.tables) - compared
+    differ = counted(count, "row differs", "rows differ")
+    closed = counted(len(report.unreadable), "table or sequence", "tables or sequences")
     _line(
         f"source {report.source}: {counted(compared, 'table')}, {counted(rows, 'row')} compared in"
-        f" {report.seconds:.1f} s: {'at least ' * more}{count} rows differ"
-        + f", {len(report.structure)} differences of structure" * bool(report.structure)
-        + f", {unsettled} rows not settled" * bool(unsettled)
-        + f", {len(report.unreadable)} tables or sequences not readable" * bool(report.unreadable)
-        + f", {len(report.tables) - compared} tables not compared" * (compared < len(report.tables))
+        f" {report.seconds:.1f} s: {'at least ' * more}{differ}"
+        + f", {counted(len(report.structure), 'difference')} of structure" * bool(report.structure)
+        + f", {counted(unsettled, 'row')} not settled" * bool(unsettled)
+        + f", {closed} not readable" * bool(report.unreadable)
+        + f", {counted(left, 'table')} not compared" * bool(left)
     )
 
 
@@ -143,9 +146,10 @@ def _print_table(table: TableReport) -> None:
         _print_difference(table.name, difference)
     left = len(table.differences) - _SHOWN
     if left > 0 or table.has_more:
-        _line(f"more: {table.name}: {'at least ' * table.has_more}{max(left, 0)} rows; see --json")
+        count = counted(max(left, 0), "row")
+        _line(f"more: {table.name}: {'at least ' * table.has_more}{count}; see --json")
     if table.unsettled_count:
-        _line(f"not settled: {table.name}: {table.unsettled_count} rows")
+        _line(f"not settled: {table.name}: {counted(table.unsettled_count, 'row')}")
     if table.unsettled_piece_count:
         pieces = f"{table.unsettled_piece_count} of {table.piece_count} pieces"
         _line(f"not settled: {table.name}: {pieces}: too much changed each time")

@@ -72,8 +72,8 @@ class PendingDdl:
     source: str
     log_id: int
     commit_lsn: Lsn
-    commit_at: str
-    stopped_at: str
+    commit_at: datetime
+    stopped_at: datetime
     tag: str
     role: str
     original: str | None
@@ -160,8 +160,8 @@ def read_pending(connection: Connection, source: str | None = None) -> Sequence[
     """Return what waits, in the order of the stream."""
     with connection.cursor(row_factory=class_row(PendingDdl)) as cursor:
         return cursor.execute(
-            "select s.name as source, p.log_id, p.commit_lsn, p.commit_at::text,"
-            " p.stopped_at::text, p.tag, p.role, p.original, p.remapped, p.error, p.decision,"
+            "select s.name as source, p.log_id, p.commit_lsn, p.commit_at,"
+            " p.stopped_at, p.tag, p.role, p.original, p.remapped, p.error, p.decision,"
             " p.edited, p.decided_by from replication.ddl_pending p"
             " join replication.source s using (source_id)"
             " where s.name = coalesce(%s, s.name) order by s.name, p.commit_lsn, p.log_id",

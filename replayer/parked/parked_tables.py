@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.naming import shown_name
@@ -41,7 +42,7 @@ class ParkedChange:
     """One change that waits."""
 
     commit_lsn: Lsn
-    commit_at: str
+    commit_at: datetime
     action: str
     #: The columns that tell the row: its identity; of an INSERT all it has.
     row: dict[str, str | None]
@@ -75,7 +76,8 @@ def read_changes(connection: Connection, table: ParkedTable) -> Iterator[ParkedC
             elif begin is not None:
                 action = decoder.action_of(message).decode()
                 row = dict(decoder.show_row(message))
-                yield ParkedChange(Lsn(begin.commit_lsn), begin.commit_at, action, row)
+                at = datetime.fromisoformat(begin.commit_at)
+                yield ParkedChange(Lsn(begin.commit_lsn), at, action, row)
 
 
 def skip_changes(

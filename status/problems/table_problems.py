@@ -71,7 +71,8 @@ def table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Proble
         yield Problem(
             TargetError.exit_code,
             "locked",
-            f"tables that wait for a lock: {blocked}; {counted(changes, 'change')} wait",
+            f"tables that wait for a lock: {blocked};"
+            f" {counted(changes, 'change waits', 'changes wait')}",
             "They go on by themselves when it is free. To end the session that holds it, on the"
             " target: select pg_terminate_backend(PID)",
         )

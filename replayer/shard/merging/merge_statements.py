@@ -11,6 +11,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.merging.keys import is_same_key
 from pgrepl.replayer.shard.merging.packing import PACK, packed_value
 from pgrepl.replayer.shard.merging.staging import StagingTable
+from pgrepl.terminal import counted
 
 __all__ = ["Conflict", "KeyedMerger", "MultisetMerger", "Outcome"]
 
@@ -40,12 +41,14 @@ class Conflict(Exception):
         """Say it in words."""
         said = []
         if self.outcome.missing_count:
-            said.append(f"{self.outcome.missing_count} rows to update or delete are missing")
+            rows = counted(self.outcome.missing_count, "row is", "rows are")
+            said.append(f"{rows} missing that changes update or delete")
         if self.outcome.extra_count:
-            said.append(f"{self.outcome.extra_count} rows to insert are there already")
+            rows = counted(self.outcome.extra_count, "row is", "rows are")
+            said.append(f"{rows} there already that changes insert")
         if not said:
             said.append(f'other rows stand in the way of constraint "{self.constraint}"')
-        return " and ".join(said) + " on the target"
+        return "on the target " + " and ".join(said)
 
 
 class KeyedMerger:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -83,6 +84,13 @@ def test_paused_table_waits_with_its_changes_and_the_others_go_on(pipeline, comm
     assert (table["name"], table["is_paused"], table["parked_changes"]) == ("public.m1", True, 1)
     # Nothing failed, so that cron is not alarmed.
     assert "paused by" in command("parked", "list")
+    assert "; 1 change waits" in command("status", name)
+    shown = command("parked", "show", name, "public.m1").splitlines()[-1]
+    assert re.fullmatch(r"[0-9A-F]+/[0-9A-F]+ [0-9-]+ [0-9:]+Z insert: id", shown)
+    rows = command("parked", "show", name, "public.m1", "--show-rows").splitlines()[-1]
+    assert rows.endswith('insert: {"id": "1"}')
+    (change,) = json.loads(command("parked", "show", name, "public.m1", "--json"))["changes"]
+    assert re.fullmatch(r"[0-9-]+T[0-9:]+\.[0-9]{6}Z", change["commit_at"])
     pipeline.source.execute("insert into m values (2)")
     follow(pipeline)
     command("resume", name, "public.m")

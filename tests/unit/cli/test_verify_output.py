@@ -75,7 +75,7 @@ def test_people_see_a_line_for_each_finding(report, capsys):
     assert "not settled: app.heap: 2 rows" in lines
     assert "not settled: app.heap: 1 of 1 pieces: too much changed each time" in lines
     assert lines[-1].endswith(
-        "at least 62 rows differ, 1 differences of structure, 2 rows not settled"
+        "at least 62 rows differ, 1 difference of structure, 2 rows not settled"
     )
 
 

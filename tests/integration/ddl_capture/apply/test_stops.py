@@ -55,6 +55,7 @@ def test_pending_shows_what_waits_and_exits_50(stopped):
     assert OBSTACLE in done.stdout
     (item,) = json.loads(pgrepl(stopped, "pending", "shop", "--json", code=50).stdout)
     assert (item["source"], item["tag"]) == ("shop", "ALTER TABLE")
+    assert {item[name][10] + item[name][-1] for name in ("commit_at", "stopped_at")} == {"TZ"}
 
 
 def test_retry_after_the_cause_is_mended(stopped):
