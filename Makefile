@@ -56,6 +56,7 @@ MINUTES ?= 5
 soak: setup
 	PGREPL_SOAK_MINUTES=$(MINUTES) $(VENV_PYTHON) -m pytest tests/soak
 	$(VENV_PYTHON) -m pytest -m soak
+	PGREPL_EXAMPLES=40 $(VENV_PYTHON) -m pytest tests/unit/decoding tests/unit/receiver tests/unit/replayer tests/unit/resync
 
 # atheris is not among the pins: it lags the versions of Python that we test with.
 SECONDS ?= 60

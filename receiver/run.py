@@ -209,8 +209,7 @@ class Receiver:
     def _forget_failure(self) -> None:
         """Take that back, and what an earlier receiver left: it streams."""
         if self._may_have_failed:
-            self._note(lambda connection, id_: failures.clear(connection, "receive", id_))
-            self._note(forget_shutdown)
+            self._note(_forget)
             self._may_have_failed = False
 
     def _note(self, write: Callable[[Connection, int], None]) -> None:
@@ -265,3 +264,8 @@ class Receiver:
             self._transaction_count += writer.transaction_count
             self._change_count += writer.change_count
             self._segment_count += writer.segment_count
+
+
+def _forget(connection: Connection, source_id: int) -> None:
+    failures.clear(connection, "receive", source_id)
+    forget_shutdown(connection, source_id)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling
 
 from pgrepl.config.dsn import Side
@@ -26,6 +25,7 @@ from pgrepl.throwaway import Broker, Cluster, ServerBinaries, find_binaries
 from pgrepl.throwaway.broker import SecureListener
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.support.database import Database
+from tests.support.examples import limit_examples
 from tests.support.machine.kept_sessions import hang_up, hang_up_all
 from tests.support.machine.kept_workers import keep_workers
 from tests.support.machine.quick_initdb import copy_clusters
@@ -38,11 +38,7 @@ from tests.support.streams.kafka import BROKER_PASSWORD, BROKER_USER, KAFKA_JARS
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6 << 30
 
-# How fast inputs are made says how busy the machine is, not whether a test is right.
-settings.register_profile(
-    "any_machine", suppress_health_check=[HealthCheck.too_slow], deadline=None
-)
-settings.load_profile("any_machine")
+limit_examples()
 
 # What a table is thought to hold changes when a test says so, not when a minute is over.
 _STEADY = {"autovacuum": "off"}

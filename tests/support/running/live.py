@@ -19,7 +19,7 @@ from pgrepl.config.naming import TableSelection
 from pgrepl.config.rules import Rules
 from pgrepl.ddl_capture import Applier
 from pgrepl.errors import PgreplError
-from pgrepl.postgres.connect import connect
+from pgrepl.postgres.connect import Connection, connect
 from pgrepl.receiver import Receiver
 from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.batch_commit import merge_batch, staging_prefix
@@ -88,7 +88,10 @@ class Live:
     @property
     def row(self) -> SourceRow:
         with connect(self.config.target.endpoint, "test") as connection:
-            row = find_source(connection, self._streaming.name)
+            return self._row(connection)
+
+    def _row(self, connection: Connection) -> SourceRow:
+        row = find_source(connection, self._streaming.name)
         assert row is not None
         return row
 
@@ -99,9 +102,9 @@ class Live:
 
     def replay(self) -> None:
         """Apply all that is spooled."""
-        work = SourceWork(self.row)
         config = self.config
         with self._replaying, connect(config.target.endpoint, "test") as control:
+            work = SourceWork(self._row(control))
             while (planned := work.plan(control, config.replay, SETTINGS)) is not None:
                 self._apply(planned)
             follow_idle(control, work.source.source_id)
@@ -153,7 +156,8 @@ class Live:
 
         def run() -> None:
             try:
-                while not stop.is_set():
+                # What asks for nothing else would take both processors from what is tested.
+                while not stop.wait(0.05):
                     self.follow()
             except BaseException as exc:  # noqa: BLE001  the test raises it
                 failed.append(exc)

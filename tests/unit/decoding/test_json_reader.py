@@ -6,12 +6,13 @@ import json
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.decoding.records import serialized
 from pgrepl.decoding.records.serialized import JsonReader
 from pgrepl.decoding.records.values import BadValue
+from tests.support.examples import examples
 
 SCHEMA = {"type": "struct", "fields": [{"type": "int32", "field": "id", "optional": False}]}
 HEAD = b'{"schema":' + json.dumps(SCHEMA).encode() + b',"payload":'
@@ -79,7 +80,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(st.lists(JSON, max_size=4), st.dictionaries(st.sampled_from(["payload", "b"]), st.text()))
 def test_any_payload_is_read_as_without_a_reader_that_knows(payloads, parameters):
     knowing = JsonReader()

@@ -7,7 +7,7 @@ import struct
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl import native as native_package
@@ -17,6 +17,7 @@ from pgrepl.decoding.pgoutput.framing import pack
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.errors import SpoolError
 from pgrepl.native import native
+from tests.support.examples import examples
 from tests.support.messages.net_changes import describe
 from tests.support.messages.tuples import UNCHANGED, begin, change, relation
 
@@ -116,7 +117,7 @@ def count_of(messages):
 pytestmark = pytest.mark.skipif(native is None, reason="nothing is compiled here")
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(st.integers(0, 1 << 30), st.lists(st.sampled_from([*TABLES]), min_size=1, unique=True))
 def test_same_changes_are_read(seed, tables):
     dice = random.Random(seed)
@@ -127,7 +128,7 @@ def test_same_changes_are_read(seed, tables):
     assert read == group(None, payload, count_of(messages))
 
 
-@settings(max_examples=500, deadline=None)
+@examples(125)
 @given(st.integers(0, 1 << 30), st.data())
 def test_damaged_payload_is_refused_by_both_or_read_alike(seed, data):
     dice = random.Random(seed)
@@ -141,7 +142,7 @@ def test_damaged_payload_is_refused_by_both_or_read_alike(seed, data):
     assert len(read) == 1
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(st.binary(max_size=80), st.integers(0, 5))
 def test_any_bytes_are_refused_or_read_alike(noise, count):
     for payload in (noise, struct.pack("!II", 1, len(noise)) + noise):
@@ -198,7 +199,7 @@ def test_updates_that_are_not_there_are_not_looked_at(pieces, size, key_size):
         native.last_updates(pieces, size, key_size)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(50)
 @given(st.integers(0, 1 << 30), st.sampled_from([*TABLES]), st.booleans())
 def test_payloads_taken_together_leave_the_rows_that_each_of_them_leaves(seed, table, condenses):
     dice = random.Random(seed)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.decoding.changes import ColumnMissing
@@ -14,6 +14,7 @@ from pgrepl.decoding.shape import ValueKind
 from pgrepl.decoding.wal2json import Wal2JsonPayload, table_changes
 from pgrepl.errors import SpoolError
 from pgrepl.native import native
+from tests.support.examples import examples
 from tests.support.messages.lines import begin
 from tests.support.messages.net_changes import describe
 from tests.support.messages.replay_lines import column, line, shape
@@ -152,7 +153,7 @@ def payload_of(lines):
 pytestmark = pytest.mark.skipif(native is None, reason="nothing is compiled here")
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(st.integers(0, 1 << 30), st.lists(st.sampled_from([*TABLES]), min_size=1, unique=True))
 def test_same_changes_are_read(seed, tables):
     dice = random.Random(seed)
@@ -165,7 +166,7 @@ def test_same_changes_are_read(seed, tables):
     assert read == group(None, payloads)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(125)
 @given(st.integers(0, 1 << 30), st.data())
 def test_corrupted_payload_is_refused_by_both_or_read_alike(seed, data):
     dice = random.Random(seed)

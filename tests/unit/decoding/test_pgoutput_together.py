@@ -6,7 +6,7 @@ import random
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.decoding.pgoutput import PgoutputPayload, table_changes
@@ -15,6 +15,7 @@ from pgrepl.decoding.shape import Column, Shape
 from pgrepl.errors import SpoolError
 from pgrepl.replayer.shard.fold import KeyedNet, net_of
 from pgrepl.replayer.shard.merging.staging import last_state
+from tests.support.examples import examples
 from tests.support.messages.tuples import UNCHANGED, begin, change, relation
 
 pytestmark = pytest.mark.usefixtures("core")
@@ -90,7 +91,7 @@ def net(shape, changes):
     return rows, sorted(found.removed)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(
     st.integers(0, 1 << 30),
     st.sampled_from(["U", "I", "UUUUUI", "IUMD"]),
@@ -111,7 +112,7 @@ def test_changes_read_together_are_those_read_one_by_one(seed, kinds, texts, gen
     assert net(shape, together) == net(shape, alone)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(st.integers(0, 1 << 30), st.data())
 def test_bytes_that_are_not_a_payload_are_an_error_and_nothing_worse(seed, data):
     messages = make_stream(random.Random(seed), "U", ["x", "yy"])

@@ -14,6 +14,7 @@ from pgrepl.decoding.wal2json import Wal2JsonStream, short
 from pgrepl.decoding.wal2json.short import FORMAT, expand, lines_of, shorten
 from pgrepl.errors import SpoolError
 from pgrepl.native import native
+from tests.support.examples import examples
 from tests.support.messages.lines import begin, change
 
 pytestmark = pytest.mark.skipif(native is None, reason="it is compiled code that writes it")
@@ -72,7 +73,6 @@ def test_lines_come_out_as_they_went_in(lines):
     assert expand(payload) == lines_of(payload) == b"\n".join(lines)
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40)))
 def test_whatever_is_no_line_comes_out_as_it_went_in(lines):
     lines = [b"{" + line for line in lines]
@@ -108,7 +108,7 @@ def test_as_many_columns_as_a_table_can_have():
     assert lines_of(payload) == expand(payload) == b"\n".join(lines)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(st.data())
 def test_a_corrupted_payload_is_read_alike(data):
     """Both refuse it, or read the same out of it."""

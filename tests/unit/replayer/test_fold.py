@@ -7,13 +7,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.decoding.changes import INSERT
 from pgrepl.errors import SpoolError
 from pgrepl.replayer.shard.fold import KeyedNet, MultisetNet, fold, fold_multiset
 from pgrepl.replayer.shard.merging.staging import last_state
+from tests.support.examples import examples
 from tests.support.messages.replay_lines import column, line, read, shape
 
 Row = dict[str, Any]
@@ -112,7 +113,7 @@ def apply_net(rows: dict[tuple[int, str], Row], net: KeyedNet) -> dict[tuple[int
     return rows
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(seed=st.integers(0, 2**32), steps=st.integers(1, 40), identity_full=st.booleans())
 def test_net_change_of_a_keyed_table_is_all_its_changes(seed, steps, identity_full):
     source = Source(random.Random(seed), identity_full=identity_full)
@@ -128,7 +129,7 @@ def test_net_change_of_a_keyed_table_is_all_its_changes(seed, steps, identity_fu
     assert apply_net(before, net) == source.rows
 
 
-@settings(max_examples=100, deadline=None)
+@examples(25)
 @given(seed=st.integers(0, 2**32), steps=st.integers(1, 30))
 def test_net_change_of_a_table_without_key_is_a_count_of_each_row(seed, steps):
     dice = random.Random(seed)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.workloads.chunk_model import by_position, play
 
 EVENTS = st.lists(
@@ -17,13 +18,13 @@ GARBAGE = st.dictionaries(st.integers(0, 20), st.tuples(st.integers(0, 9), st.in
 
 
 @given(EVENTS)
-@settings(max_examples=300, deadline=None)
+@examples(75)
 def test_copy_that_was_right_stays_right_and_shows_no_row_that_never_existed(events):
     assert play(events)[2] == []
 
 
 @given(EVENTS, GARBAGE)
-@settings(max_examples=300, deadline=None)
+@examples(75)
 def test_copy_of_anything_is_right_in_the_end(events, garbage):
     assert play(events, garbage)[2] == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.decoding.formats import stream_decoder
@@ -13,6 +13,7 @@ from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.native import native
 from pgrepl.receiver.postgres.slot.protocol import COPY_ROW_FRAMING, XLOG_DATA_FRAMING
+from tests.support.examples import examples
 from tests.support.messages import lines, tuples
 from tests.support.messages.assembling import make_assembler
 from tests.support.messages.routing import take_by_core, take_by_python
@@ -94,7 +95,7 @@ def both(*arguments, **options):
     return by_core
 
 
-@settings(max_examples=200, deadline=None)
+@examples(50)
 @given(
     st.integers(0, 1 << 30),
     st.sampled_from([*STREAMS]),
@@ -114,7 +115,7 @@ def test_same_segments_are_made(seed, plugin, framing, flush_after, options):
     assert error is None
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(st.integers(0, 1 << 30), st.sampled_from([*STREAMS]), st.data())
 def test_damaged_stream_is_refused_in_the_same_words(seed, plugin, data):
     dice = random.Random(seed)
