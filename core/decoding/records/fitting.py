@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal, InvalidOperation, localcontext
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 
 __all__ = [
     "BadValue",
@@ -39,6 +40,9 @@ _FLOAT_RANGES = {
         Decimal("2.4703282292062327208e-324"),
     ),
 }
+#: A numeric has no more digits before its point, and after it.
+_MOST_BEFORE, _MOST_AFTER = 131_072, 16_383
+_MOST_MONEY = Decimal("92233720368547758.07")
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*", re.ASCII)
 _NOT_FINITE = frozenset({"nan", "infinity", "-infinity"})
 _UUID = re.compile(r"\{?(?:[0-9a-f]{4}-?){7}[0-9a-f]{4}\}?", re.ASCII | re.IGNORECASE)
@@ -65,20 +69,44 @@ def check_float(value: float | Decimal, kind: str) -> None:
 
 def check_decimal(text: str, precision: int, scale: int) -> None:
     """Refuse a number with more digits than ``numeric(precision, scale)`` has."""
-    try:
-        value = Decimal(text)
-    except InvalidOperation as exc:
-        raise BadValue("a number is none") from exc
+    value = _decimal(text)
     if value.is_nan():
         return
     if value.is_infinite() or (value and value.adjusted() >= precision - scale):
         raise BadValue(f"a number is out of the range of numeric({precision},{scale})")
-    # All digits that there can be are before this: nothing is rounded here.
-    with localcontext() as context:
-        context.prec = max(1, len(value.as_tuple().digits))
-        exponent = value.normalize().as_tuple().exponent
-    if isinstance(exponent, int) and -exponent > scale:
+    if _digits_after(value) > scale:
         raise BadValue(f"a number has more digits than numeric({precision},{scale})")
+
+
+def _check_numeric(text: str) -> None:
+    value = _decimal(text)
+    if not value.is_finite() or not value:
+        return
+    if value.adjusted() >= _MOST_BEFORE or _digits_after(value) > _MOST_AFTER:
+        raise BadValue("a number is out of the range of numeric")
+
+
+def _check_money(text: str) -> None:
+    # Others are in the form of a locale.
+    with suppress(InvalidOperation):
+        if not abs(Decimal(text)) <= _MOST_MONEY:
+            raise BadValue("a number is out of the range of money")
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation as exc:
+        raise BadValue("a number is none") from exc
+
+
+def _digits_after(value: Decimal) -> int:
+    """Return how many digits after the point are not zeros at the end."""
+    digits, exponent = value.as_tuple().digits, value.as_tuple().exponent
+    if not value or not isinstance(exponent, int):
+        return 0
+    zeros = next(n for n, digit in enumerate(reversed(digits)) if digit)
+    return -(exponent + zeros)
 
 
 def check_uuid(text: str) -> None:
@@ -111,7 +139,9 @@ def text_check(name: str, first: int | None, second: int | None) -> Check | None
         return lambda text: _check_integer_text(text, name)
     if name in _FLOAT_RANGES:
         return lambda text: _check_float_text(text, name)
-    if name == "numeric" and first is not None:
+    if name == "numeric":
+        if first is None:
+            return _check_numeric
         return lambda text: check_decimal(text, first, second or 0)
     if name in ("character varying", "character") and first is not None:
         return lambda text: _check_length(text, first)
@@ -127,10 +157,7 @@ def _check_integer_text(text: str, kind: str) -> None:
 def _check_float_text(text: str, kind: str) -> None:
     if text.strip().lower() in _NOT_FINITE:
         return
-    try:
-        check_float(Decimal(text), kind)
-    except InvalidOperation as exc:
-        raise BadValue("a number is none") from exc
+    check_float(_decimal(text), kind)
 
 
 def _check_length(text: str, most: int) -> None:
@@ -146,6 +173,7 @@ def _check_boolean(text: str) -> None:
 
 _BY_NAME: Mapping[str, Check] = {
     "boolean": _check_boolean,
+    "money": _check_money,
     "uuid": check_uuid,
     "json": check_json,
     "jsonb": check_json,

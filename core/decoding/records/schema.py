@@ -176,6 +176,9 @@ class _Avro:
             names = [own, f"{space}.{own}"]
         self._named.update(dict.fromkeys(names))
         parts: tuple[Field, ...] = ()
+        if (kind == "record" and not schema["fields"]) or (kind == "fixed" and not schema["size"]):
+            # An array of such values has any number of them in a few bytes.
+            raise BadSchema(f'field "{name}" is of a type without values')
         if kind == "record":
             parts = tuple(
                 self.read(part["type"], str(part["name"]), space) for part in schema["fields"]

@@ -185,11 +185,50 @@ def test_value_without_a_schema_means_what_the_column_and_the_modes_say(
         ("integer[]", 7),
         ("text", "a\0b"),
         ("point", 1),
+        ("integer", 2**31),
+        ("smallint", "x"),
+        ("boolean", "perhaps"),
+        ("real", Decimal("1e39")),
+        ("double precision", Decimal("1e-400")),
+        ("money", Decimal("1e20")),
+        ("character varying(2)", "abc"),
+        ("jsonb", "{a}"),
     ],
 )
 def test_what_a_column_cannot_have_exactly_is_refused(kind, value):
     with pytest.raises(ValueError, match=r"."):
         column_converter(kind, HandlingModes({}))(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("numeric", Decimal("1e131072")),
+        ("numeric", Decimal("1e-16384")),
+        ("numeric(4,2)", Decimal(100)),
+        ("numeric(4,2)", Decimal("1.005")),
+        ("numeric(4,2)", "Infinity"),
+        ("money", "Infinity"),
+    ],
+)
+def test_number_that_would_not_fit_or_be_rounded_is_refused(kind, value):
+    convert = column_converter(kind, HandlingModes({}, is_plain=True))
+    with pytest.raises(BadValue, match=r"out of the range|more digits"):
+        convert(value)
+
+
+def test_number_that_fits_is_taken_as_it_is_written():
+    for kind, text in (
+        ("numeric", "1e131071"),
+        ("numeric(4,2)", "99.9900"),
+        ("numeric(4,2)", "NaN"),
+        ("numeric(3,-2)", "12300"),
+        ("money", "$1,234.50"),
+        ("double precision", " -infinity "),
+        ("bigint", "-9223372036854775808"),
+        ("character varying(2)", "ab   "),
+    ):
+        assert column_converter(kind, HandlingModes({}, is_plain=True))(text) == text
 
 
 @pytest.mark.parametrize(
@@ -202,7 +241,17 @@ def test_what_is_no_schema_of_connect_is_refused(schema):
 
 
 @pytest.mark.parametrize(
-    "schema", [None, "odd", {"type": "odd"}, ["int", "string"], {"type": ["null", "int", "long"]}]
+    "schema",
+    [
+        None,
+        "odd",
+        {"type": "odd"},
+        ["int", "string"],
+        {"type": ["null", "int", "long"]},
+        {"type": "array", "items": {"type": "record", "name": "r", "fields": []}},
+        {"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}},
+        {"type": "array", "items": "null"},
+    ],
 )
 def test_what_is_no_schema_of_avro_or_a_choice_is_refused(schema):
     with pytest.raises(BadSchema):
