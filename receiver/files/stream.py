@@ -76,8 +76,11 @@ class FilesStream:
         """Read until told to stop, or once to the end of every file."""
         handing = Handing(writer, self._surroundings)
         self._intake.attach(handing.put_part)
-        with suppress(StoppedInside):
-            self._run(writer, handing)
+        try:
+            with suppress(StoppedInside):
+                self._run(writer, handing)
+        except OSError as exc:
+            raise self._unreadable(exc) from exc
 
     def close(self) -> None:
         """Close what is open."""
@@ -116,6 +119,8 @@ class FilesStream:
             self._intake.add(own)
             self._known.add(own.topic)
         self._tables = by_table(self._files)
+        # Those that took the place of others are what was read of them.
+        self._identities.clear()
         self._held.clear()
 
     def _read_table(self, names: Sequence[str]) -> bool:
@@ -146,13 +151,16 @@ class FilesStream:
             except CorruptedFileError as exc:
                 error = exc
             except OSError as exc:
-                error = SourceError(
-                    f'source "{self._config.name}": cannot read {exc.filename}: {exc.strerror}',
-                    hint="Files that are received must stay where they are, and may only grow.",
-                )
+                error = self._unreadable(exc)
             self._hold(names[0], name, error)
             return False
         return False
+
+    def _unreadable(self, exc: OSError) -> SourceError:
+        return SourceError(
+            f'source "{self._config.name}": cannot read {exc.filename}: {exc.strerror}',
+            hint="Files that are received must stay where they are, and may only grow.",
+        )
 
     def _hold(self, table: str, name: str, error: PgreplError) -> None:
         """Leave the files of a table where they are for now; others go on."""
