@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -62,7 +63,7 @@ def test_retraction_of_a_row_never_seen_parks_its_table_alone(topics, stream_of)
     """Under upserts it is nothing; where each event counts, a row is missing, and that is said."""
     lost, sound = topics.make("public.lost"), topics.make("public.sound")
     stream = stream_of(lost, sound, envelope="debezium")
-    place = {"last_commit": 1000, "lsn": 1000, "order": 1}
+    place: dict[str, Any] = {"last_commit": 1000, "lsn": 1000, "order": 1}
     topics.send(sound, [({"id": 1}, event("c", table="sound", after={"id": 1}, **place))])
     topics.send(lost, [({"id": 9}, event("d", table="lost", before={"id": 9}, **place))])
     with pytest.raises(TargetError, match="no table"):
