@@ -1,6 +1,6 @@
 """Measure pgrepl beside a native subscription, and write docs/benchmarks.md, its JSON and charts.
 
-    PYTHONPATH=. python bench/run.py [--only tpcb,insert,hot,wide,many,latency,shards,backlog,…]
+    PYTHONPATH=. python bench/run.py [--only tpcb,insert,hot,wide,many,latency,shards,ddl,…]
         [--resume] [--minutes 14] [--plugins wal2json,pgoutput] [--rounds 3]
         [--transactions 100000] [--no-alone] [--backlog stream] [--out docs]
 
@@ -26,6 +26,7 @@ import pytest
 from bench.measuring.growth import measure_growth
 from bench.measuring.latency import measure_latency
 from bench.measuring.machine import processor
+from bench.measuring.migration import measure_migrations
 from bench.measuring.ratios import Plan, measure_ratios
 from bench.measuring.rig import Rig
 from bench.measuring.shards import measure_shards
@@ -33,6 +34,7 @@ from bench.measuring.workloads import WORKLOADS
 from bench.reporting.pictures import find_chromium
 from bench.reporting.report import write_report
 from bench.reporting.results import (
+    DDL,
     ITEMS,
     LATENCY,
     SHARDS,
@@ -122,6 +124,10 @@ def _run(name: str, arguments: argparse.Namespace, results: dict[str, Any]) -> N
     def save() -> None:
         save_results(arguments.out, results)
 
+    if name == DDL:
+        results[DDL] = []
+        measure_migrations(plugins, results[DDL], save)
+        return
     with (
         tempfile.TemporaryDirectory() as folder,
         Rig(

@@ -12,7 +12,8 @@ from bench.measuring.workloads import Workload
 
 __all__ = ["Plan", "measure_ratios"]
 
-_WARM = 400
+#: Enough for everything that is opened once: workers, and sessions for the slices of a table.
+_WARM = 12_000
 
 
 @dataclass(frozen=True)

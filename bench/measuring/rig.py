@@ -7,6 +7,7 @@ a database of its own for each.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import subprocess
@@ -201,9 +202,10 @@ class Rig:
     def together(self, name: str, plugin: Plugin, end: str) -> Timing:
         """Let receive and replay catch up, both warm, started at once."""
         config = self.config(name, plugin)
-        go = multiprocessing.Event()
-        process = multiprocessing.Process(target=_receive_when, args=(config, go))
+        ready, go = multiprocessing.Event(), multiprocessing.Event()
+        process = multiprocessing.Process(target=_receive_when, args=(config, ready, go))
         process.start()
+        ready.wait()
         self._receiver = process.pid
         try:
             return self._replay(config, end, go)
@@ -292,9 +294,12 @@ def _peak_mib(pid: int) -> int:
         return 0
 
 
-def _receive_when(config: Config, go: Event) -> None:
+def _receive_when(config: Config, ready: Event, go: Event) -> None:
     (source,) = config.sources.values()
     receiver = Receiver(config, source, notifier=Notifier({}))
+    # What there is of a fork is not the receiver's to look through.
+    gc.freeze()
+    ready.set()
     go.wait()
     receiver.run(once=False, until=None)
 

@@ -52,6 +52,8 @@ def write_report(
         parts.append(_latency(results["latency"]))
     if "shards" in results:
         parts.append(_shards(results["shards"]))
+    if "ddl" in results:
+        parts.append(_ddl(results["ddl"]))
     if "growth" in results:
         parts += _growth(results["growth"], charts)
     place = folder / "benchmarks"
@@ -193,6 +195,22 @@ def _shards(found: Sequence[Mapping[str, Any]]) -> str:
         " way counts: the worker, and then the server process that does most.\n\n"
         + _table(header, rows)
         + f"\nA second shard brings **{median(gains):.2f}** times (1.5), a median of rounds.\n"
+    )
+
+
+def _ddl(found: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        [
+            item["plugin"],
+            f"{item['transactions']:,}",
+            *(f"{item[key]:.1f}" for key in ("wall_ms", "replay_ms", "target_ms")),
+        ]
+        for item in found
+    ]
+    header = ["plugin", "transactions", "ms each", "CPU ms of replay", "CPU ms of the target"]
+    return (
+        "## A migration\n\nStatements of DDL, each a transaction of its own, replayed at a stretch;"
+        " the goal is 30 ms each.\n\n" + _table(header, rows)
     )
 
 

@@ -12,12 +12,22 @@ from bench.measuring.latency import RATES
 from bench.measuring.shards import COUNTS
 from bench.measuring.workloads import WORKLOADS
 
-__all__ = ["ITEMS", "LATENCY", "SHARDS", "forget", "is_complete", "load_results", "save_results"]
+__all__ = [
+    "DDL",
+    "ITEMS",
+    "LATENCY",
+    "SHARDS",
+    "forget",
+    "is_complete",
+    "load_results",
+    "save_results",
+]
 
 LATENCY = "latency"
 SHARDS = "shards"
+DDL = "ddl"
 #: Everything that can be measured, what says most first.
-ITEMS = (*WORKLOADS, LATENCY, SHARDS, *AXES)
+ITEMS = (*WORKLOADS, LATENCY, SHARDS, DDL, *AXES)
 
 _FILE = "benchmarks.json"
 
@@ -52,4 +62,6 @@ def is_complete(results: Mapping[str, Any], name: str, rounds: int) -> bool:
         return {rates.count(rate) > 1 for rate in RATES} == {True}
     if name == SHARDS:
         return len(results.get(SHARDS, ())) >= rounds * len(COUNTS)
+    if name == DDL:
+        return len(results.get(DDL, ())) > 1
     return len(results.get("growth", {}).get(name, ())) == len(AXES[name])

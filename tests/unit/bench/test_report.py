@@ -33,6 +33,17 @@ RESULTS: dict[str, Any] = {
     "latency": [
         {"rate": 50, "who": "native", "p50_s": 0.01, "p95_s": 0.02, "cpu_per_s": {"source": 0.1}}
     ],
+    "ddl": [
+        {
+            "plugin": "pgoutput",
+            "transactions": 1000,
+            "outcomes": {"applied": 917},
+            "parked": 0,
+            "wall_ms": 25.04,
+            "replay_ms": 11.4,
+            "target_ms": 13.0,
+        }
+    ],
     "growth": {
         "backlog": [
             {
@@ -60,6 +71,7 @@ def test_page_has_medians_of_ratios_losses_and_charts(tmp_path):
     assert "| TPC-B | pgoutput, together | 2.00 | 2.0 | source 1.0, target 1.0 | 371 |" in page
     assert "| 50 | native | 0.010 | 0.020 | 0.10 | source 0.10 |" in page
     assert "| 100,000 | 100,000 | 0.5 + 1.0 | 60, 150 |" in page
+    assert "| pgoutput | 1,000 | 25.0 | 11.4 | 13.0 |" in page
     assert "![Ratios](benchmarks/ratios.png)" in page
     assert charts.keys() == {"ratios.png", "backlog.png"}
     assert all(ET.fromstring(chart).tag.endswith("svg") for chart in charts.values())
@@ -77,7 +89,7 @@ def test_runs_add_to_one_another(tmp_path):
     assert kept == RESULTS
     assert is_complete(kept, "tpcb", 3)
     assert not is_complete(kept, "tpcb", 4)
-    assert not any(is_complete(kept, name, 1) for name in ("insert", "latency", "backlog"))
-    for name in ("tpcb", "latency", "backlog"):
+    assert not any(is_complete(kept, name, 1) for name in ("insert", "latency", "ddl", "backlog"))
+    for name in ("tpcb", "latency", "ddl", "backlog"):
         forget(kept, name)
     assert kept == {"machine": RESULTS["machine"], "ratios": {}, "growth": {}}
