@@ -1,6 +1,7 @@
 """Faults of all kinds under mixed load, one after the other; the target is the source in the end.
 
-How long: ``PGREPL_SOAK_MINUTES``, 5 unless given. ``PGREPL_SOAK_SEED`` repeats a run's choices.
+How long: ``PGREPL_SOAK_MINUTES``, 5 unless given, and at least ``PGREPL_SOAK_FAULTS``.
+``PGREPL_SOAK_SEED`` repeats a run's choices.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.soak.chaos.happenings import Happenings
 from tests.soak.chaos.scene import Scene
 
 MINUTES = float(os.environ.get("PGREPL_SOAK_MINUTES", "5"))
+LEAST_FAULTS = int(os.environ.get("PGREPL_SOAK_FAULTS", "0"))
 SEED = int(os.environ.get("PGREPL_SOAK_SEED") or int.from_bytes(os.urandom(3), "big"))
 #: After how many faults source and target are compared.
 ROUND = 50
@@ -35,20 +37,25 @@ def test_target_is_the_source_whatever_happens(tmp_path, binaries, quick_java, c
     comparisons = 0
     with Scene(tmp_path, binaries, SEED) as scene, Happenings(scene, SEED, faults, say) as faulty:
         begin = time.monotonic()
-        until = begin + MINUTES * 60
-        while time.monotonic() < until:
-            for _ in range(ROUND):
-                faulty.next()
+
+        def is_over() -> bool:
+            has_lasted = time.monotonic() - begin >= MINUTES * 60
+            return has_lasted and faulty.counts.total() >= LEAST_FAULTS
+
+        with scene.explained(say):
+            while not is_over():
+                for _ in range(ROUND):
+                    faulty.next()
+                    assert scene.wrong == []
+                    if is_over():
+                        break
+                faulty.end()
+                differences = scene.differences(has_verify=is_over())
+                comparisons += 1
+                assert differences == []
                 assert scene.wrong == []
-                if time.monotonic() >= until:
-                    break
-            faulty.end()
-            differences = scene.differences(has_verify=time.monotonic() >= until)
-            comparisons += 1
-            assert differences == []
-            assert scene.wrong == []
-            reads = scene.reader.read_count
-            say(f"chaos: {faulty.counts.total()} faults, {reads} reads, 0 differences")
+                reads = scene.reader.read_count
+                say(f"chaos: {faulty.counts.total()} faults, {reads} reads, 0 differences")
         minutes = (time.monotonic() - begin) / 60
         written = sum((source.load.counts for source in scene.sources), collections.Counter[str]())
         ends = {service.name: dict(service.ends) for service in scene.services}

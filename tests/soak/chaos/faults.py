@@ -14,13 +14,13 @@ from psycopg.sql import SQL, Identifier
 
 from pgrepl.errors import ConfigError
 from pgrepl.throwaway import Cluster
+from tests.soak.chaos.patience import PATIENCE_S, patiently
 from tests.soak.chaos.scene import Scene, Source
 from tests.support.database import Database
 from tests.support.machine.small_disk import filled
 from tests.support.waiting import wait_until
 
 Fault = Callable[[Scene, random.Random], None]
-_PATIENCE_S = 600
 _MODES = ("smart", "fast", "immediate")
 
 
@@ -33,10 +33,14 @@ def _restart(cluster: Cluster, mode: str) -> None:
         # It waits for all sessions to end, and ours never do: the operator loses patience.
         with suppress(ConfigError):
             cluster._run("pg_ctl", "stop", "-D", cluster.data, "-m", "smart", "-s", "-w", "-t", "2")
-            cluster.start()
-            return
         mode = "fast"
-    cluster.restart(mode)
+    try:
+        cluster.stop(mode)
+    except ConfigError:
+        # It was down already; or it waits for a client that is silent, and patience is lost again.
+        with suppress(ConfigError):
+            cluster.stop("immediate")
+    cluster.start()
 
 
 def kill_receiver(scene: Scene, dice: random.Random) -> None:
@@ -82,17 +86,18 @@ def end_sessions_on_source(scene: Scene, dice: random.Random) -> None:
 def _end_a_session(database: Database, dice: random.Random) -> None:
     pids = _our_sessions(database)
     if pids:
-        database.execute(f"select pg_terminate_backend({dice.choice(pids)})")
+        pid = dice.choice(pids)
+        patiently(lambda: database.execute(f"select pg_terminate_backend({pid})"))
 
 
 def _our_sessions(database: Database) -> list[int]:
-    return [
-        pid
-        for (pid,) in database.rows(
+    found = patiently(
+        lambda: database.rows(
             "select pid from pg_stat_activity where datname = current_database()"
             " and application_name like 'pgrepl%' order by pid"
         )
-    ]
+    )
+    return [pid for (pid,) in found]
 
 
 def crash_session(scene: Scene, dice: random.Random) -> None:
@@ -100,16 +105,11 @@ def crash_session(scene: Scene, dice: random.Random) -> None:
     database = dice.choice((scene.target.database, dice.choice(scene.sources).database))
     pids = _our_sessions(database)
     if pids:
+        pid = dice.choice(pids)
         with suppress(ProcessLookupError):
-            os.kill(dice.choice(pids), signal.SIGKILL)
-    wait_until(lambda: _answers(database), timeout_s=_PATIENCE_S)
-
-
-def _answers(database: Database) -> bool:
-    try:
-        return bool(database.value("select 1"))
-    except psycopg.Error:
-        return False
+            os.kill(pid, signal.SIGKILL)
+        # The server shows it until it has noticed, and begun again.
+        wait_until(lambda: pid not in _our_sessions(database), timeout_s=PATIENCE_S)
 
 
 def restart_source(scene: Scene, dice: random.Random) -> None:
@@ -184,7 +184,7 @@ def pause_source(scene: Scene, dice: random.Random) -> None:
     source = dice.choice(scene.sources)
     scene.run("pause", source.name, codes=(0, 30))
     _a_moment(dice, 2)
-    wait_until(lambda: scene.run("resume", source.name, codes=(0, 30)) == 0, timeout_s=_PATIENCE_S)
+    wait_until(lambda: scene.run("resume", source.name, codes=(0, 30)) == 0, timeout_s=PATIENCE_S)
 
 
 def corrupt_spool(scene: Scene, dice: random.Random) -> None:
@@ -192,18 +192,18 @@ def corrupt_spool(scene: Scene, dice: random.Random) -> None:
     source = dice.choice(scene.sources)
     with scene.replay.stopped():
         target = scene.target.database
-        rows = "source_id = (select source_id from replication.source where name = '{}')"
-        mine = rows.format(source.name)
+        mine = (
+            f"source_id = (select source_id from replication.source where name = '{source.name}')"
+        )
         columns = "source_id, seq, bucket, part"
         key = f"({columns})"
-        wait_until(
-            lambda: target.value(f"select count(*) from replication.raw_messages where {mine}"),
-            timeout_s=_PATIENCE_S,
+        # What an export has still to read is there too, and replay does not look at it again.
+        waiting = (
+            f"replication.raw_messages where {mine} and seq > (select coalesce(max(applied_seq), 0)"
+            f" from replication.shard_progress where {mine})"
         )
-        found = (
-            f"select {columns} from replication.raw_messages where {mine}"
-            " order by seq, bucket limit 1"
-        )
+        wait_until(lambda: target.value(f"select count(*) from {waiting}"), timeout_s=PATIENCE_S)
+        found = f"select {columns} from {waiting} order by seq, bucket limit 1"
         flip = "payload = set_byte(payload, 0, get_byte(payload, 0) # 1)"
         target.execute(
             "create table if not exists public.kept_key as"
@@ -214,9 +214,12 @@ def corrupt_spool(scene: Scene, dice: random.Random) -> None:
     wait_until(
         lambda: (
             scene.replay.ends[40] > before
-            or target.value("select count(*) from replication.failure where stage = 'replay'")
+            or target.value(
+                f"select count(*) from replication.failure where {mine} and stage = 'replay'"
+                " and message like '%corrupted%'"
+            )
         ),
-        timeout_s=_PATIENCE_S,
+        timeout_s=PATIENCE_S,
     )
     with scene.replay.stopped():
         target = scene.target.database
@@ -237,7 +240,7 @@ def lose_slot(scene: Scene, dice: random.Random) -> None:
                 f"select pg_replication_slot_advance('{slot}', pg_current_wal_lsn())",
             )
         )
-        wait_until(lambda: _is_free(source, slot), timeout_s=_PATIENCE_S)
+        wait_until(lambda: _is_free(source, slot), timeout_s=PATIENCE_S)
         is_drop = "drop" in statement
         source.database.execute("create table app.passed ()", "drop table app.passed", statement)
         code = scene.run("receive", source.name, "--once", codes=(0, 20, 30, 40, 75))
@@ -246,7 +249,7 @@ def lose_slot(scene: Scene, dice: random.Random) -> None:
         scene.heal()
         # Those who write may be in its way.
         arguments = ("basebackup", source.name, "--restart")
-        wait_until(lambda: scene.run(*arguments, codes=(0, 20, 30, 75)) == 0, timeout_s=_PATIENCE_S)
+        wait_until(lambda: scene.run(*arguments, codes=(0, 20, 30, 75)) == 0, timeout_s=PATIENCE_S)
 
 
 def _is_free(source: Source, slot: str) -> bool:

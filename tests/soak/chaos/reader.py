@@ -49,6 +49,9 @@ class Reader:
             except psycopg.OperationalError:
                 # Its server was restarted, or a table is locked.
                 self._stop.wait(0.2)
+            except psycopg.Error as exc:
+                self.wrong.append(f"{type(exc).__name__}: {exc}")
+                return
 
     def _look(self, connection: psycopg.Connection) -> None:
         for schema in self._schemas:

@@ -7,10 +7,12 @@ target twice, by both ways.
 from __future__ import annotations
 
 import json
+import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -19,6 +21,7 @@ import psycopg
 from pgrepl.throwaway import Broker, Cluster, ServerBinaries
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.soak.chaos.load import TABLES, Load
+from tests.soak.chaos.patience import patiently
 from tests.soak.chaos.reader import Reader
 from tests.soak.chaos.services import Service
 from tests.soak.chaos.target_pair import TargetPair
@@ -165,6 +168,20 @@ class Scene:
             proxy.delay_s = 0.0
             proxy.thaw()
 
+    @contextmanager
+    def explained(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Should the block fail, say what those know who may know why."""
+        try:
+            yield
+        except BaseException:
+            self.heal()
+            status = run_pgrepl("status", "--config", self.config)
+            say(f"{status.stdout}{status.stderr}")
+            for number, cluster in enumerate([self.target.cluster, *self.source_clusters]):
+                shutil.copy(cluster.log, self._folder / f"server-{number}.log")
+            say(f"chaos: logs are in {self._folder}")
+            raise
+
     def differences(self, *, has_verify: bool = False) -> list[str]:
         """Let the target catch up while nobody writes; return what is different then.
 
@@ -184,7 +201,7 @@ class Scene:
                     self.run("verify", source.name, "--wait", str(_PATIENCE_S))
             # A receiver that moves on at this moment is seen before and after.
             since = time.monotonic()
-            while (broken := broken_invariants(self.target.database)) and (
+            while (broken := patiently(lambda: broken_invariants(self.target.database))) and (
                 time.monotonic() - since < _MOMENT_S
             ):
                 time.sleep(1)
@@ -193,7 +210,7 @@ class Scene:
     def _compare(self) -> list[str]:
         found = []
         for source in self.sources:
-            here = checksums(source.database, "app")
+            here = patiently(partial(checksums, source.database, "app"))
             found += self._compare_tables(source.name, here, source.schema)
             if source.name == _EXPORTED:
                 exported = {name: here[name] for name in _EXPORTED_TABLES}
@@ -204,7 +221,7 @@ class Scene:
         self, name: str, here: Mapping[str, tuple[int, str]], schema: str
     ) -> list[str]:
         try:
-            there = checksums(self.target.database, schema)
+            there = patiently(lambda: checksums(self.target.database, schema))
         except psycopg.errors.UndefinedTable:
             return [f"{name}: a table was dropped meanwhile"]
         return [

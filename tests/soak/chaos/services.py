@@ -93,17 +93,16 @@ class Service:
             self._wanted.wait()
             if self._stop.is_set():
                 return
-            with self.log.open("ab") as sink:
-                process = subprocess.Popen(
+            with self._lock, self.log.open("ab") as sink:
+                # Whoever has just stopped it found no process.
+                if not self._wanted.is_set():
+                    continue
+                self._process = process = subprocess.Popen(
                     self._command,
                     stdout=sink,
                     stderr=sink,
                     env={**os.environ, **(self.clock.environment if self.clock else {})},
                 )
-            with self._lock:
-                self._process = process
-            if not self._wanted.is_set():
-                process.terminate()
             code = process.wait()
             with self._lock:
                 self._process = None
