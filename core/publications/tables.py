@@ -109,7 +109,11 @@ class Publications:
             for table in self.tables
             if table.is_wanted(selection)
             and not table.is_in_all
-            and (table.has_identity or not (table.is_in_inserts or self.state.takes_all_inserts))
+            # Of the log of DDL inserts are enough.
+            and (
+                (table.has_identity and table.key != DDL_TABLE)
+                or not (table.is_in_inserts or self.state.takes_all_inserts)
+            )
         ]
 
     def refused(self) -> Sequence[PublishedTable]:

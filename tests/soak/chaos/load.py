@@ -229,5 +229,6 @@ class Load:
                 )
         connection.execute(statement.encode())
         connection.execute("update app.shape set n = n + 1 where mod(id, 5) = %s", (number % 5,))
-        self._stop.wait(1.0)
+        # More often than this replay cannot follow on a machine that does other things too.
+        self._stop.wait(3.0)
         return "ddl"

@@ -76,6 +76,8 @@ class Scene:
 
     def __init__(self, folder: Path, binaries: ServerBinaries, seed: int) -> None:
         self._folder = folder
+        #: What the last command said that did not succeed.
+        self._said = ""
         self._stack = ExitStack()
         with self._stack:
             self.target = TargetPair(binaries, _DISK_MB)
@@ -134,6 +136,8 @@ class Scene:
     def run(self, *arguments: str, codes: tuple[int, ...] = (0,)) -> int:
         """Run a command to its end, and insist on how it ends."""
         done = run_pgrepl(*arguments, "--config", self.config)
+        if done.returncode:
+            self._said = f"{' '.join(arguments)}: {done.returncode}: {done.stderr[-3000:]}"
         assert done.returncode in codes, (arguments, done.returncode, done.stderr[-3000:])
         return done.returncode
 
@@ -176,7 +180,7 @@ class Scene:
         except BaseException:
             self.heal()
             status = run_pgrepl("status", "--config", self.config)
-            say(f"{status.stdout}{status.stderr}")
+            say(f"{status.stdout}{status.stderr}chaos: the last command that failed: {self._said}")
             for number, cluster in enumerate([self.target.cluster, *self.source_clusters]):
                 shutil.copy(cluster.log, self._folder / f"server-{number}.log")
             say(f"chaos: logs are in {self._folder}")
