@@ -45,7 +45,7 @@ from pgrepl.receiver.spool.spool_opening import open_spool
 from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.store.migrations import migrate
 from pgrepl.store.progress.receive_progress import is_shut_down
-from pgrepl.store.sources import find_source, make_origin, read_version
+from pgrepl.store.sources import find_source, make_origin, read_version, record_version
 from pgrepl.store.tables.source_tables import read_source_tables
 from pgrepl.store.tables.target_tables import read_target_tables
 from pgrepl.terminal import command
@@ -158,6 +158,9 @@ class _TakingOn:
         if is_migrated(row, version, facts.slot, self._source.plugin):
             position = self._migrated(facts)
         else:
+            # Should we end here, the slot must not be taken for one that pg_upgrade brought along.
+            with translated(spool.endpoint, "cannot record the version"):
+                record_version(self._here, row.source_id, None)
             position = self._make_slot()
             reach("adopt.slot_made")
             losses = self._find_losses(names, may_mark_all=may_mark_all)

@@ -132,8 +132,8 @@ def follow_timeline(connection: Connection, source_id: int, timeline: int, end: 
     )
 
 
-def record_version(connection: Connection, source_id: int, version: int) -> None:
-    """Record which version the server has that is received."""
+def record_version(connection: Connection, source_id: int, version: int | None) -> None:
+    """Record which version the server has that is received; None: it is not known."""
     connection.execute(
         "update replication.source set server_version = %s"
         " where source_id = %s and server_version is distinct from %s",

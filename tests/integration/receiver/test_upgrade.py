@@ -142,6 +142,10 @@ def test_what_was_written_before_the_slot_was_there_is_copied_again(upgraded, tm
     hang_up(written.source.cluster)
     sources = {"written": written.source.dsn()}
     config = write_config(tmp_path / "pgrepl.toml", written.target.dsn(), sources)
+    # As if pg_upgrade had been able to bring the slot along, and it was dropped before.
+    written.target.execute(
+        "update replication.source set server_version = 170000 where name = 'written'"
+    )
     # The next run makes another slot, and finds the same.
     dead = run_pgrepl("adopt", "--config", config, env={"PGREPL_FAILPOINT": "adopt.slot_made:kill"})
     assert (dead.returncode, written.marked()) == (-9, [])
