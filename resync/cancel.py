@@ -11,7 +11,8 @@ from psycopg.sql import SQL, Identifier
 
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import TableSelection, shown_name
-from pgrepl.errors import TargetUnavailable, UsageError
+from pgrepl.errors import PgreplError, TargetUnavailable, UsageError
+from pgrepl.failpoint import reach
 from pgrepl.postgres.advisory_locks import resync_lock, try_lock
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
@@ -19,10 +20,10 @@ from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync.chunked import cancel_chunks
 from pgrepl.resync.joining.join import hidden_name
-from pgrepl.resync.release import apply_waiting
+from pgrepl.resync.release import apply_waiting, retry_waiting
 from pgrepl.resync.whole.shadow import drop_shadow
 from pgrepl.store.migrations import migrate
-from pgrepl.store.parked import find_kind, unpark
+from pgrepl.store.parked import find_kind, follow_parking, unpark
 from pgrepl.store.progress.shard_progress import take_positions
 from pgrepl.store.resync.resync_chunks import remove_chunks
 from pgrepl.store.resync.running_resyncs import (
@@ -111,7 +112,10 @@ def _put_back(
             apply_waiting(config, target, source.name, [key])
         return "done already"
     is_live = resync.state_before == "ready"
+    failed: PgreplError | None = None
     with target.transaction():
+        # As replay does: first who is parked, then where it stands.
+        follow_parking(target, source_id)
         # Who applies changes of a new table in chunks has it in hand no more.
         take_positions(target, source_id)
         remove_chunks(target, resync.resync_id)
@@ -130,8 +134,16 @@ def _put_back(
             # Its changes were passed over before, too.
             unpark(target, source_id, key)
         remove_resync(target, resync.resync_id)
-    if is_parked_by_us and is_live:
-        apply_waiting(config, target, source.name, [key])
+        if is_parked_by_us and is_live:
+            # Together with what is put back: nobody else would go on with the table.
+            try:
+                retry_waiting(config, target, source.name, key)
+            except PgreplError as exc:
+                failed = exc
+        reach("resync.before_cancel_commit")
+    reach("resync.cancelled")
+    if failed is not None:
+        raise failed
     return "cancelled"
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pgrepl.config.model import Config
     from pgrepl.postgres.connect import Connection
 
-__all__ = ["TableCopies", "apply_waiting"]
+__all__ = ["TableCopies", "apply_waiting", "retry_waiting"]
 
 #: Replay goes on beside it, and so do the source and the readers of the target.
 _JOBS = 2
@@ -53,18 +53,31 @@ def apply_waiting(
     applied: dict[tuple[str, str], int] = {}
     failed: PgreplError | None = None
     for key in tables:
-        parked = find_parked(connection, source, shown_name(*key))
-        due = [table for table in read_due(connection, parked.source_id) if table.key == key]
+        source_id = find_parked(connection, source, shown_name(*key)).source_id
+        due = [table for table in read_due(connection, source_id) if table.key == key]
         try:
-            applied[key] = retry_table(connection, config, parked, Applier(config), _SETTINGS)
+            applied[key] = retry_waiting(config, connection, source, key)
         except PgreplError as exc:
             failed = failed or exc
         else:
-            clear_due(connection, parked.source_id, due)
-            remove_resync_of(connection, parked.source_id, key)
+            clear_due(connection, source_id, due)
+            remove_resync_of(connection, source_id, key)
     if failed is not None:
         raise failed
     return applied
+
+
+def retry_waiting(config: Config, connection: Connection, source: str, key: tuple[str, str]) -> int:
+    """Apply what waited for a table, copied or not, let it go on, and count the changes.
+
+    Raises
+    ------
+    DdlError
+        when that failed; all of it waits on.
+
+    """
+    parked = find_parked(connection, source, shown_name(*key))
+    return retry_table(connection, config, parked, Applier(config), _SETTINGS)
 
 
 #: What waited is applied in pieces: one takes about four times its bytes in memory.
