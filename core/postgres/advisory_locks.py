@@ -47,7 +47,7 @@ def take_lock(connection: Connection, name: str) -> None:
 
     """
     if not try_lock(connection, name):
-        raise _running(name)
+        raise _running(connection, name)
 
 
 def share_session_lock(connection: Connection, name: str) -> None:
@@ -63,7 +63,7 @@ def share_session_lock(connection: Connection, name: str) -> None:
         "select pg_try_advisory_lock_shared(%s)", (_key(name),)
     ).fetchall()
     if not is_taken:
-        raise _running(name)
+        raise _running(connection, name)
 
 
 def try_lock(connection: Connection, name: str) -> bool:
@@ -152,8 +152,19 @@ def rules_lock(source_id: int) -> str:
     return f"rules of source {source_id}"
 
 
-def _running(name: str) -> AlreadyRunning:
-    return AlreadyRunning(f"{name} runs already", hint="Wait for it to end; nothing was touched.")
+def _running(connection: Connection, name: str) -> AlreadyRunning:
+    hint = "Wait for it to end; nothing was touched."
+    # Whoever may connect to the target can hold it, and pgrepl need not run at all.
+    for pid, role, program in connection.execute(
+        SQL(
+            "select pid, usename::text, application_name from pg_stat_activity"
+            " where pid in (select pid from {}) order by pid"
+        ).format(_HELD),
+        {"key": _key(name)},
+    ):
+        told = ", ".join(filter(None, (program, f"role {role}" if role else "")))
+        hint += f" Its lock is held by process {pid} ({told})."
+    return AlreadyRunning(f"{name} runs already", hint=hint)
 
 
 def slice_lock(source_id: int, shard: int) -> str:
