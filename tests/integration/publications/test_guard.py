@@ -7,6 +7,7 @@ import pytest
 
 from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
+from pgrepl.ddl_capture import install
 from pgrepl.doctor.checks.source.publication_checks import check_publications
 from pgrepl.doctor.finding import Status
 from pgrepl.doctor.source_facts import read_source
@@ -187,6 +188,13 @@ def test_nobody_waits_for_another_transaction_that_changes_the_publication(publi
         assert [table.name for table in missing] == ["fourth"]
         make_publications(connection, config)
     assert members(published) == ["fourth", "other", "t", "third"]
+
+
+def test_log_of_ddl_is_sent_without_a_publication_of_all_its_changes(published):
+    config = source_of(published)
+    install(config)
+    with connect(published.endpoint(Side.SOURCE), "test") as connection:
+        assert read_publications(connection, config).unpublished(config.selection) == []
 
 
 def test_event_triggers_of_others_do_not_see_what_is_published(published):

@@ -33,6 +33,8 @@ _HOME = Path(pyspark.__file__).parent
 _DEPLOY = "org.apache.spark.deploy"
 # Small and quick to start: a test's cluster does little.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: psycopg[binary] and postgast, with what pip installs for them; Spark itself brings PySpark.
+_FOR_EXECUTORS = ("psycopg", "postgast", "google", "protobuf", "typing_extensions")
 
 
 class Host(NamedTuple):
@@ -217,12 +219,12 @@ def _java_options() -> str:
 
 
 def bare_python(folder: Path) -> Path:
-    """Make a Python with every package of ours but pgrepl itself, and return its program."""
+    """Make a Python with what docs/cluster.md names and nothing else, and return its program."""
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
     site = folder / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if "pgrepl" not in entry.name and entry.suffix != ".pth":
+        if entry.name.startswith(_FOR_EXECUTORS):
             (site / entry.name).symlink_to(entry)
     seen = subprocess.run(
         [python, "-c", "import pgrepl"], capture_output=True, cwd="/", check=False
