@@ -54,6 +54,8 @@ class SourceServer:
     max_slot_wal_keep_mb: int
     #: None before PostgreSQL 18; 0: no limit.
     idle_slot_timeout_s: int | None
+    #: Whether nobody between us and the server can read what it sends.
+    is_private: bool
     has_large_objects: bool
 
 

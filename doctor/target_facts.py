@@ -37,6 +37,8 @@ class TargetServer:
     locks_per_transaction: int
     #: The transactions among which all locks are shared out.
     lock_holders: int
+    #: Whether nobody between us and the server can read what is sent.
+    is_private: bool
     schemas: Sequence[str]
     installed_extensions: Sequence[str]
     available_extensions: Sequence[str]

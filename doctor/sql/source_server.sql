@@ -17,6 +17,11 @@ select current_setting('server_version_num')::integer            as version_num,
          where name = 'max_slot_wal_keep_size')                  as max_slot_wal_keep_mb,
        extract(epoch from current_setting('idle_replication_slot_timeout', true)::interval)::bigint
                                                                  as idle_slot_timeout_s,
+       -- over a socket, from the same machine, or encrypted
+       inet_client_addr() is null or inet_client_addr() = inet_server_addr()
+           or exists (select from pg_stat_ssl where pid = pg_backend_pid() and ssl)
+           or exists (select from pg_stat_gssapi where pid = pg_backend_pid() and encrypted)
+                                                                 as is_private,
        exists (select from pg_largeobject_metadata)              as has_large_objects
   from pg_roles r
  where r.rolname = current_user

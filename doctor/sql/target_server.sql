@@ -17,6 +17,11 @@ select current_setting('server_version_num')::integer                 as version
        current_setting('max_locks_per_transaction')::integer          as locks_per_transaction,
        current_setting('max_connections')::integer
            + current_setting('max_prepared_transactions')::integer    as lock_holders,
+       -- over a socket, from the same machine, or encrypted
+       inet_client_addr() is null or inet_client_addr() = inet_server_addr()
+           or exists (select from pg_stat_ssl where pid = pg_backend_pid() and ssl)
+           or exists (select from pg_stat_gssapi where pid = pg_backend_pid() and encrypted)
+                                                                      as is_private,
        array(select nspname::text from pg_namespace)                  as schemas,
        array(select extname::text from pg_extension)                  as installed_extensions,
        array(select name::text from pg_available_extensions)          as available_extensions

@@ -16,7 +16,13 @@ from pgrepl.doctor.source_facts import SQL_ASCII, SourceFacts, SourceServer
 from pgrepl.durations import print_duration
 from pgrepl.terminal import command
 
-__all__ = ["MINIMUM_VERSION", "check_server", "check_version", "is_probe_possible"]
+__all__ = [
+    "MINIMUM_VERSION",
+    "check_encryption",
+    "check_server",
+    "check_version",
+    "is_probe_possible",
+]
 
 #: The oldest server that the tests run on.
 MINIMUM_VERSION = 150000
@@ -44,6 +50,7 @@ def check_server(
     server = facts.server
     return [
         check_version(server.version_num),
+        check_encryption(is_private=server.is_private),
         check_primary(server),
         check_wal_level(server),
         check_replication_privilege(server),
@@ -80,6 +87,18 @@ def check_version(version_num: int) -> Finding:
         Status.FAILURE,
         f"PostgreSQL {shown} is too old; pgrepl needs 15 or newer",
         Remedy(then="upgrade the server with pg_upgrade"),
+    )
+
+
+def check_encryption(*, is_private: bool) -> Finding:
+    """Rows that travel as they are can be read, and changed, by whoever is in between."""
+    if is_private:
+        return Finding.ok("encryption", "the connection is encrypted, or leaves no machine")
+    return Finding(
+        "encryption",
+        Status.WARNING,
+        "the connection is not encrypted: rows can be read and changed on their way",
+        Remedy(then="turn on ssl on the server, and set sslmode=verify-full in the DSN"),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.config.naming import IDENTIFIER_BYTES
-from pgrepl.doctor.checks.source.source_checks import check_version
+from pgrepl.doctor.checks.source.source_checks import check_encryption, check_version
 from pgrepl.doctor.checks.target.code_checks import check_source_code
 from pgrepl.doctor.checks.target.owner_checks import check_schema_owners
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
@@ -56,6 +56,7 @@ def check_target(
         ]
     return [
         check_version(server.version_num),
+        check_encryption(is_private=server.is_private),
         check_writable(server),
         check_create_privilege(server),
         check_origin_functions(target),

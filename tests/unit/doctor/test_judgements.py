@@ -20,6 +20,7 @@ from pgrepl.doctor.checks.source.plugin_checks import (
     check_special_floats,
 )
 from pgrepl.doctor.checks.source.source_checks import (
+    check_encryption,
     check_idle_timeout,
     check_slot,
     check_trust_code,
@@ -54,6 +55,7 @@ SERVER = SourceServer(
     encoding="UTF8",
     max_slot_wal_keep_mb=100_000,
     idle_slot_timeout_s=None,
+    is_private=True,
     has_large_objects=False,
 )
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -155,6 +157,14 @@ def test_source_whose_code_is_trusted_is_a_warning_that_says_what_that_means():
     finding = check_trust_code(dataclasses.replace(source, trust_code=True))
     assert finding.status is Status.WARNING
     assert "can run any SQL on the target" in finding.message
+
+
+def test_connection_over_a_network_that_is_not_encrypted_is_warned_of():
+    assert check_encryption(is_private=True).status is Status.OK
+    finding = check_encryption(is_private=False)
+    assert finding.status is Status.WARNING
+    assert finding.remedy is not None
+    assert "sslmode=verify-full" in str(finding.remedy.then)
 
 
 def test_server_without_lz4_fails():

@@ -108,7 +108,7 @@ def test_every_check_of_doctor_is_documented_in_its_section():
         stem: set(re.findall(r'[Ff]inding(?:\.ok|\.skipped)?\(\s*"([a-z0-9-]+)"', code))
         for stem, code in sources.items()
     }
-    version = {"version"}
+    of_both = {"version", "encryption"}
     unreachable = {"reachable", "readable"}
     kinds = (
         "source",
@@ -127,7 +127,7 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     assert set(documented["stream"]) == of_stream | {"registry"}
     kinds_of_target = ("target", "owner", "code", "orphaned_source", "passed_over")
     of_target = {check for kind in kinds_of_target for check in checks[f"{kind}_checks"]}
-    assert set(documented["target"]) == of_target | version | unreachable
+    assert set(documented["target"]) == of_target | of_both | unreachable
     here = checks["machine"] | checks["spark_checks"] | checks["examine"]
     assert set(documented["here"]) == here - unreachable
     assert all(len(names) == len(set(names)) for names in documented.values())
