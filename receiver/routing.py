@@ -38,11 +38,13 @@ class CatalogueTable:
     float_names: Sequence[str]
     not_null_float_names: Sequence[str]
     column_names: Sequence[str]
-    #: The transaction that last gave it or its schema a name.
-    named_xid: int
+    #: The transaction that last gave it or its schema a name; None: one of long ago.
+    named_xid: int | None
 
     def age_in(self, xid: int) -> int:
         """Return how many transactions before another one it got its name; below 0: after it."""
+        if self.named_xid is None:
+            return _XIDS
         return (xid - self.named_xid + _XIDS // 2) % _XIDS - _XIDS // 2
 
 
@@ -60,6 +62,8 @@ class Route:
     masks: Mapping[str, Mask] | None = None
     #: The condition of the rows that reach the target; empty: all do.
     where: str = ""
+    #: Whether it holds for other transactions too, until DDL comes.
+    is_lasting: bool = True
 
     @property
     def has_rules(self) -> bool:
@@ -94,8 +98,14 @@ class Router:
         replicated: Iterable[TableName] = (),
         read_catalogue: Callable[[], Sequence[CatalogueTable]],
         row_filter: RowFilter | None = None,
+        read_replicated: Callable[[], Iterable[TableName]] | None = None,
     ) -> None:
-        """Begin with the buckets that the target remembers, and the tables that it has."""
+        """Begin with the buckets that the target remembers, and the tables that it has.
+
+        ``read_replicated``: what the source had under a name that it has no longer, or gave it just
+        now, is only taken for a table if DDL said so, or the target, which this asks. It may have
+        been a materialized view, whose rows are those of tables with rules.
+        """
         self._decoder = decoder
         self._db = db
         self._selection = selection
@@ -104,23 +114,36 @@ class Router:
         self._remembered = dict(assigned)
         # Names that tables of the selection have, or had: partitions go by names of others.
         self._selected = {*assigned, *replicated}
+        self._unlearned: set[TableName] = set()
         self._is_fixed = True
         self._read_catalogue = read_catalogue
         self._row_filter = row_filter
+        self._read_replicated = read_replicated
         self._catalogue: dict[TableName, CatalogueTable] = {}
         self._routes: dict[TableName, Route] = {}
+        # Of the transaction in hand alone.
+        self._passing: dict[TableName, Route] = {}
+        self._passing_begin = b""
         self._fresh: dict[TableName, int] = {}
         # A command that loses a million changes says so a million times.
-        self._lost: dict[str, TableName | None] = {}
+        self._spelled: dict[str, TableName] = {}
 
-    def route(self, name: TableName, begin: bytes) -> Route:
+    def route(self, name: TableName, begin: bytes, *, is_looked_up: bool = False) -> Route:
         """Return the route of a table, asking the source about one it does not know.
 
         ``begin``: the message that began the transaction in hand.
         """
         known = self._routes.get(name)
+        if known is not None:
+            return known
+        if begin != self._passing_begin:
+            self._passing, self._passing_begin = {}, begin
+        known = self._passing.get(name)
         if known is None:
-            known = self._routes[name] = self._make_route(name, begin)
+            if name not in self._catalogue and name != DDL_TABLE and not is_looked_up:
+                self._refresh()
+            known = self._make_route(name, begin)
+            (self._routes if known.is_lasting else self._passing)[name] = known
         return known
 
     def apply_rules(
@@ -142,19 +165,28 @@ class Router:
         """Know a table as DDL left it, whatever the source calls it by now."""
         if self._selection.matches(*root) and name not in self._selected:
             self._selected.add(name)
+            self._unlearned.discard(name)
             # Whoever receives after this one knows it too.
             self._remembered[name] = self._fresh[name] = bucket_of(self._db, *root)
+            self._forget_route(name)
 
-    def is_selected(self, name: TableName, begin: bytes) -> bool:
+    def unlearn(self, name: TableName) -> None:
+        """Know that no table has a name any longer."""
+        self._selected.discard(name)
+        self._unlearned.add(name)
+        self._forget_route(name)
+
+    def _is_selected(self, name: TableName, age: int) -> bool:
         """Whether a table is replicated; a partition is if its root is.
 
         The source tells what has the name now. A transaction from before that, or of that, may mean
         a table that has another one now, or was dropped.
         """
-        table = self._catalogue.get(name)
-        age = 0 if table is None else table.age_in(self._decoder.transaction(begin).xid)
         if age <= 0 and name in self._selected:
             return True
+        if age <= 0 and self._read_replicated is not None:
+            self._selected.update(set(self._read_replicated()) - self._unlearned)
+            return name in self._selected
         return self._selection.matches(*(name if age < 0 else self._root(name)))
 
     def lost_table(self, text: str, begin: bytes) -> TableName | None:
@@ -162,16 +194,19 @@ class Router:
 
         That of a materialized view is none, see ``_make_route``.
         """
-        if text not in self._lost:
-            self._lost[text] = self._find_lost(text, begin)
-        return self._lost[text]
+        is_new = text not in self._spelled
+        if is_new:
+            self._spelled[text] = self._find_spelled(text)
+        name = self._spelled[text]
+        return None if self.route(name, begin, is_looked_up=is_new).bucket is None else name
 
     def forget(self) -> None:
         """Look everything up again: what follows comes after a serial segment with DDL."""
         self._routes.clear()
+        self._passing.clear()
         if self._row_filter is not None:
             self._row_filter.forget()
-        self._lost.clear()
+        self._spelled.clear()
         self._catalogue.clear()
         self._is_fixed = False
 
@@ -185,7 +220,7 @@ class Router:
         # Dropped since: it stands for itself.
         return name if table is None else (table.root_schema, table.root_table)
 
-    def _find_lost(self, text: str, begin: bytes) -> TableName | None:
+    def _find_spelled(self, text: str) -> TableName:
         def spelled() -> dict[str, TableName]:
             return {f'{schema}"."{table}': (schema, table) for schema, table in self._catalogue}
 
@@ -194,25 +229,19 @@ class Router:
             self._refresh()
             schema, _, table = text.partition('"."')
             name = spelled().get(text, (schema, table))
-        is_lost = self.is_selected(name, begin) and not self._is_view(name, begin)
-        return name if is_lost else None
-
-    def _is_view(self, name: TableName, begin: bytes) -> bool:
-        table = self._catalogue.get(name)
-        if table is None or not table.is_materialized_view:
-            return False
-        # Changes of a transaction before that may be a table's that had the name then.
-        return table.age_in(self._decoder.transaction(begin).xid) > 0
+        return name
 
     def _make_route(self, name: TableName, begin: bytes) -> Route:
         if name == DDL_TABLE:
             return Route(name, 0, is_ddl=True, floats=None)
-        if name not in self._catalogue:
-            self._refresh()
         table = self._catalogue.get(name)
-        # A materialized view is refreshed on the target, not replicated.
-        if self._is_view(name, begin) or not self.is_selected(name, begin):
-            return Route(name, None, is_ddl=False, floats=None)
+        age = 0 if table is None else table.age_in(self._decoder.transaction(begin).xid)
+        # A materialized view is refreshed on the target, not replicated. Changes of a transaction
+        # before it had the name, or of that one, may be a table's.
+        is_view = age > 0 and table is not None and table.is_materialized_view
+        if is_view or not self._is_selected(name, age):
+            is_lasting = age > 0 or self._read_replicated is None
+            return Route(name, None, is_ddl=False, floats=None, is_lasting=is_lasting)
         floats = None
         if table is not None:
             floats = self._decoder.special_columns(
@@ -222,6 +251,10 @@ class Router:
         where = self._rules.where(*name)
         bucket = self._bucket(name)
         return Route(name, bucket, is_ddl=False, floats=floats, masks=masks, where=where)
+
+    def _forget_route(self, name: TableName) -> None:
+        self._routes.pop(name, None)
+        self._passing.pop(name, None)
 
     def _bucket(self, name: TableName) -> int:
         remembered = self._remembered.get(name)

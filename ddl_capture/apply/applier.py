@@ -16,10 +16,11 @@ from pgrepl.ddl_capture.apply.joining import start_over
 from pgrepl.ddl_capture.apply.parking import ParkedError, check_parked
 from pgrepl.ddl_capture.apply.ruled import RuledTables
 from pgrepl.ddl_capture.apply.structure.compare import DifferentError
-from pgrepl.ddl_capture.apply.structure.create_as import FILLED, find_filled
+from pgrepl.ddl_capture.apply.structure.create_as import find_filled
 from pgrepl.ddl_capture.apply.unproven_rows import is_any_due
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite, decode_event
+from pgrepl.ddl_capture.decode.filled import FILLED
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError
 from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.ddl_capture.journal import StatementStopped

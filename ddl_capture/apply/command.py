@@ -29,13 +29,14 @@ from pgrepl.ddl_capture.apply.statement.object_kind import correct_kind
 from pgrepl.ddl_capture.apply.statement.omit import omit_columns
 from pgrepl.ddl_capture.apply.statement.subject import qualify
 from pgrepl.ddl_capture.apply.structure.compare import Comparison, DifferentError
-from pgrepl.ddl_capture.apply.structure.create_as import FILLED, copied_relations, create_filled
+from pgrepl.ddl_capture.apply.structure.create_as import copied_relations, create_filled
 from pgrepl.ddl_capture.apply.structure.create_table import create_table
 from pgrepl.ddl_capture.apply.structure.differences import mapped_name
 from pgrepl.ddl_capture.apply.target_session import Environment
 from pgrepl.ddl_capture.apply.unproven_rows import UnprovenRows
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite
+from pgrepl.ddl_capture.decode.filled import FILLED
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.journal import captured_statement

@@ -19,7 +19,15 @@ from pgrepl.syntax.parse import SqlSyntaxError, Tree, parse_texts
 from pgrepl.syntax.standard_strings import as_standard
 from pgrepl.syntax.statement_kinds import statement_of
 
-__all__ = ["FoundStatement", "UnknownStatementError", "find_statement"]
+__all__ = [
+    "FUNCTION",
+    "STATEMENT",
+    "FoundStatement",
+    "UnknownStatementError",
+    "find_statement",
+    "quoted_statements",
+    "read_statements",
+]
 
 _TRANSACTION = pg_query_pb2.TransactionStmtKind
 _BOUNDARIES = frozenset(
@@ -29,8 +37,9 @@ _BOUNDARIES = frozenset(
         _TRANSACTION.TRANS_STMT_START,
     }
 )
-_FUNCTION = re.compile(r'SQL function "(?:.*?)" statement (\d+)(?:\n|$)', re.DOTALL)
-_STATEMENT = 'SQL statement "'
+#: How an account of calls begins: with a statement of an SQL function, or one of another language.
+FUNCTION = re.compile(r'SQL function "(?:.*?)" statement (\d+)(?:\n|$)', re.DOTALL)
+STATEMENT = 'SQL statement "'
 
 
 class UnknownStatementError(ValueError):
@@ -56,16 +65,16 @@ def find_statement(event: CapturedEvent) -> FoundStatement:
     """
     if event.context is None:
         return _pick(event, event.query, is_repeated=False)
-    if match := _FUNCTION.match(event.context):
+    if match := FUNCTION.match(event.context):
         return _in_function(event, int(match[1]))
-    if event.context.startswith(_STATEMENT):
+    if event.context.startswith(STATEMENT):
         return _in_context(event, event.context)
     raise UnknownStatementError("it came from inside a function that shows no statement")
 
 
 def _in_context(event: CapturedEvent, context: str) -> FoundStatement:
     """Take the innermost statement; a quote and the end of a line may also be inside it."""
-    for text in _quoted(context):
+    for text in quoted_statements(context):
         try:
             return _pick(event, text, is_repeated=True)
         except SqlSyntaxError:
@@ -73,8 +82,9 @@ def _in_context(event: CapturedEvent, context: str) -> FoundStatement:
     raise UnknownStatementError("the statement inside a function cannot be read")
 
 
-def _quoted(context: str) -> Iterator[str]:
-    text = context.removeprefix(_STATEMENT)
+def quoted_statements(context: str) -> Iterator[str]:
+    """Return what the innermost statement may be; a quote may end a line inside it."""
+    text = context.removeprefix(STATEMENT)
     for match in re.finditer(r'"(?=\n|$)', text):
         yield text[: match.start()]
 
@@ -84,7 +94,7 @@ def _in_function(event: CapturedEvent, number: int) -> FoundStatement:
     found: dict[str, FoundStatement] = {}
     for body in event.bodies:
         try:
-            statements = _read(event, body)
+            statements = read_statements(event, body)
         except SqlSyntaxError:
             continue
         if number <= len(statements) and command_tag(statements[number - 1].tree) == event.tag:
@@ -98,14 +108,15 @@ def _in_function(event: CapturedEvent, number: int) -> FoundStatement:
     return next(iter(found.values()))
 
 
-def _read(event: CapturedEvent, text: str) -> list[FoundStatement]:
+def read_statements(event: CapturedEvent, text: str) -> list[FoundStatement]:
+    """Return the statements of a text, as the session of the event understood it."""
     is_standard = event.settings.get("standard_conforming_strings", "on") == "on"
     given = text if is_standard else as_standard(text)
     return [FoundStatement(tree, part) for tree, part in parse_texts(given)]
 
 
 def _pick(event: CapturedEvent, text: str, *, is_repeated: bool) -> FoundStatement:
-    statements = _surviving(_read(event, text))
+    statements = _surviving(read_statements(event, text))
     if not statements:
         raise UnknownStatementError("the client's message holds no DDL")
     index = 0 if event.ordinal is None else event.ordinal - 1

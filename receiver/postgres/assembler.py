@@ -292,12 +292,13 @@ class Assembler:
             if not self._decoder.is_insert(message):
                 return
             if self._ddl_watch is not None:
-                self._ddl_watch.check(self._decoder, message)
+                message = self._ddl_watch.take(self._decoder, message, self._codec)
             if not self._has_ddl:
                 # What follows may be of tables as this command left them, or a later one of the
                 # transaction, which has committed: the source knows them all by now.
                 self._has_ddl = True
-                self._forget_routes()
+                self._router.forget()
+            self._forget_routes()
         buffer = self._buffer
         if (is_truncate or route.is_ddl) and not self._is_serial:
             self._is_serial = True
@@ -335,7 +336,7 @@ class Assembler:
         if route is None:
             name = self._decoder.table_name(message, self._codec)
             route = self._router.route(name, self._flow.begin)
-            if self._decoder.is_whole_key(key):
+            if route.is_lasting and self._decoder.is_whole_key(key):
                 self._routes[key] = route
         return route
 
@@ -365,12 +366,12 @@ class Assembler:
         self._need_heads()
         self._plain_serial.clear()
         if self._has_ddl:
+            self._router.forget()
             self._forget_routes()
         self._is_serial = self._has_ddl = False
 
     def _forget_routes(self) -> None:
-        """Ask the source again where the changes of its tables go."""
-        self._router.forget()
+        """Ask the router again where the changes of tables go."""
         self._routes.clear()
         self._flow.plain.clear()
         self._plain_serial.clear()

@@ -8,7 +8,8 @@ of what follows is received before the new names have rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from postgast import pg_query_pb2
 
@@ -16,6 +17,7 @@ from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
 from pgrepl.config.rules import Treatment
 from pgrepl.ddl_capture.decode.event import CapturedEvent
+from pgrepl.ddl_capture.decode.filled import FILLED, find_filled_table
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
 from pgrepl.ddl_capture.definition import TableDefinition
 from pgrepl.errors import ConfigError
@@ -29,7 +31,7 @@ __all__ = ["RuleGuard"]
 TableName = tuple[str, str]
 
 _OBJECT = pg_query_pb2.ObjectType
-_FILLED = frozenset({"CREATE TABLE AS", "SELECT INTO"})
+_VIEWS = frozenset({"CREATE VIEW", "CREATE MATERIALIZED VIEW"})
 
 
 class RuleGuard:
@@ -45,6 +47,8 @@ class RuleGuard:
         self._source = source
         self._rules = source.rules
         self._read_views = read_views
+        #: Which relations the views read that were made while this one looked: some are no more.
+        self._made_views: dict[TableName, set[TableName]] = {}
         #: What rules do to relations, by their oids. A name of theirs from before does as well:
         #: whatever it is, its rules are the same.
         self._known = {oid: self._rules.treatment(*name) for name, oid in oids.items()}
@@ -58,8 +62,10 @@ class RuleGuard:
             when values would not be masked any more after it.
 
         """
-        if event.tag in _FILLED and event.kind == "start":
+        if event.tag in FILLED and event.kind == "start":
             self._check_filled(event)
+        elif event.tag in _VIEWS and event.kind == "end":
+            self._learn_view(event)
         for table in event.tables:
             if self._source.selection.matches(*table.root):
                 self._check_table(event, table)
@@ -123,17 +129,12 @@ class RuleGuard:
     def _check_filled(self, event: CapturedEvent) -> None:
         """Refuse a table that is made of the rows of others, unless a rule is for it."""
         try:
-            kind, statement = statement_of(find_statement(event).tree)
+            name, is_temporary, statement, made = find_filled_table(event)
         except (UnknownStatementError, SqlSyntaxError):
             raise self._breach(event, "fills a table, but does not show from what") from None
-        into = statement.into if kind == "CreateTableAsStmt" else statement.into_clause
-        if into.rel.relpersistence == "t":
+        if is_temporary or not self._source.selection.matches(*name) or self._rules.is_named(*name):
             return
-        schema = into.rel.schemaname or next(iter(event.path), "")
-        name = (schema, into.rel.relname)
-        if not self._source.selection.matches(*name) or self._rules.is_named(*name):
-            return
-        masked = self._find_masked(event, statement, into.rel)
+        masked = self._find_masked(event, statement, made)
         if masked is not None:
             raise self._breach(event, f"fills {shown_name(*name)} from {masked}")
 
@@ -142,29 +143,32 @@ class RuleGuard:
         parts = list(walk(statement))
         if any(part.DESCRIPTOR.name == "ExecuteStmt" for part in parts):
             return "a prepared statement"
-        named = {part.ctename for part in parts if part.DESCRIPTOR.name == "CommonTableExpr"}
         closed = self._closure()
-        for part in parts:
-            if part.DESCRIPTOR.name != "RangeVar" or part == made:
-                continue
-            if not part.schemaname and part.relname in named:
-                continue
-            for schema in [part.schemaname] if part.schemaname else event.path:
-                key = (schema, part.relname)
-                if self._treatment(key).is_any or key in closed:
-                    return shown_name(*key)
+        for key in _names_read(event, parts, made):
+            if self._treatment(key).is_any or key in closed:
+                return shown_name(*key)
         return None
+
+    def _learn_view(self, event: CapturedEvent) -> None:
+        """Remember what a view reads, for as long as this one looks."""
+        names = [(item.schema, item.name) for item in event.objects if item.type.endswith("view")]
+        with suppress(UnknownStatementError, SqlSyntaxError):
+            _, statement = statement_of(find_statement(event).tree)
+            read = set(_names_read(event, list(walk(statement))))
+            for schema, name in names:
+                if schema is not None and name is not None:
+                    self._made_views.setdefault((schema, name), set()).update(read)
 
     def _closure(self) -> set[TableName]:
         """Return the views that show columns of tables with rules."""
-        views = self._read_views()
+        views = [*self._read_views().items(), *self._made_views.items()]
         found: set[TableName] = set()
         size = -1
         while len(found) > size:
             size = len(found)
             found |= {
                 view
-                for view, read in views.items()
+                for view, read in views
                 if any(self._treatment(name).is_any or name in found for name in read)
             }
         return found
@@ -179,6 +183,19 @@ class RuleGuard:
             hint="Give the new names rules, in pgrepl.toml, besides the old ones, or exclude the"
             " table; receiving then goes on. See docs/rules.md.",
         )
+
+
+def _names_read(
+    event: CapturedEvent, parts: Iterable[Tree], made: Tree | None = None
+) -> Iterator[TableName]:
+    """Return whatever relations a statement may read.
+
+    A name of its WITH may be a table's as well, inside of the query that has it.
+    """
+    for part in parts:
+        if part.DESCRIPTOR.name == "RangeVar" and part != made:
+            for schema in [part.schemaname] if part.schemaname else event.path:
+                yield schema, part.relname
 
 
 def _columns_in(expression: str) -> set[str]:

@@ -180,6 +180,7 @@ class PostgresSource:
             replicated=oids.keys(),
             read_catalogue=partial(read_catalogue, config),
             row_filter=row_filter,
+            read_replicated=spool.read_source_oids if config.rules.has_effects else None,
         )
         return Assembler(
             decoder=self._decoder,
@@ -190,16 +191,8 @@ class PostgresSource:
             codec=codec,
             has_special_values=has_special_values,
             stop_lsn=stop,
-            ddl_watch=self._ddl_watch(router, oids, encoding),
+            ddl_watch=DdlWatch(config, encoding, router, self._guard(oids), oids),
         )
-
-    def _ddl_watch(
-        self, router: Router, oids: Mapping[TableName, int], encoding: str
-    ) -> DdlWatch | None:
-        """Return what looks at captured DDL; where all is replicated, unmasked, nobody need."""
-        guard = self._guard(oids)
-        is_needed = guard is not None or not self._config.selection.takes_all
-        return DdlWatch(self._config, encoding, router, guard) if is_needed else None
 
     def _guard(self, oids: Mapping[TableName, int]) -> RuleGuard | None:
         """Return what looks at captured DDL, where rules do anything."""

@@ -15,10 +15,7 @@ from pgrepl.syntax.parse import Tree, parse_one, to_sql, walk
 from pgrepl.syntax.remap import SchemaMap
 from pgrepl.syntax.statement_kinds import statement_of
 
-__all__ = ["FILLED", "copied_relations", "create_filled", "find_filled"]
-
-#: Tags of commands that make tables with rows: the log has a row before the rows, and one after.
-FILLED = frozenset({"CREATE TABLE AS", "SELECT INTO"})
+__all__ = ["copied_relations", "create_filled", "find_filled"]
 
 
 def find_filled(

@@ -8,13 +8,20 @@ select n.nspname                       as schema,
        coalesce(f.names, '{}')         as float_names,
        coalesce(f.not_null_names, '{}') as not_null_float_names,
        coalesce(f.all_names, '{}')     as column_names,
-       -- of its row type, which a REFRESH leaves as it is, or of its schema
-       (case when age(y.xmin) < age(n.xmin) then y.xmin else n.xmin end)::text::bigint as named_xid
+       named.xid                       as named_xid
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
   join pg_type y on y.oid = c.reltype
   left join pg_class rc on rc.oid = pg_partition_root(c.oid)
   left join pg_namespace rn on rn.oid = rc.relnamespace
+  -- of its row type, which a REFRESH leaves as it is, or of its schema; one of two thousand million
+  -- transactions ago looks as if it were to come
+  left join lateral (
+       select x.xid::text::bigint as xid
+         from (values (y.xmin), (n.xmin)) x (xid)
+        where age(x.xid) between 0 and 2147483646
+        order by age(x.xid)
+        limit 1) named on true
   left join lateral (
        select array_agg(a.attname::text order by a.attnum) filter (where is_float)     as names,
               array_agg(a.attname::text order by a.attnum) filter (where is_float and a.attnotnull)

@@ -72,6 +72,14 @@ def test_neither_copy_nor_spool_has_a_value_of_a_masked_column(pipeline):
         ("create table app.copy as select * from app.people", "fills app.copy from app.people"),
         ("select mail into app.copy from app.people", "fills app.copy from app.people"),
         ("create table app.copy as select * from app.seen", "fills app.copy from app.seen"),
+        (
+            "set search_path = app; create table copy as with people as (table people) select",
+            "fills app.copy from app.people",
+        ),
+        (
+            "create view app.v as table app.seen; select into app.copy from app.v; drop view app.v",
+            "fills app.copy from app.v",
+        ),
     ],
 )
 def test_receiving_stops_before_ddl_after_which_values_would_show(pipeline, statement, what):
@@ -122,6 +130,63 @@ def test_ddl_that_shows_nothing_is_received(pipeline):
     )
     pipeline.receive()
     assert pipeline.spool_count() > 0
+
+
+def test_rows_of_materialized_views_are_not_received(pipeline):
+    """Over wal2json; pgoutput does not send them."""
+    source = pipeline.source
+    source.execute(
+        # The rows that it is made with, and those that a REFRESH changes.
+        "create materialized view app.seen as select id, mail from app.people;"
+        " create unique index on app.seen (id)",
+        f"update app.people set mail = '{CANARY}-new'",
+        "refresh materialized view concurrently app.seen",
+        # Made and dropped before anything is received.
+        "create materialized view app.brief as select mail from app.people",
+        "drop materialized view app.brief",
+        # With the name of a table.
+        "begin; insert into app.others values (5, 'five'); drop table app.others;"
+        " create materialized view app.others as select mail from app.people; commit",
+        # Tables are followed under whatever names they had.
+        "create table app.made as select 1 as id; alter table app.made add primary key (id)",
+        "begin; insert into app.made values (2); alter table app.made rename to kept;"
+        " create materialized view app.made as select mail from app.people; commit",
+        "begin; create table app.young (id int primary key); insert into app.young values (3);"
+        " alter table app.young rename to old; commit",
+        "insert into app.old values (4)",
+    )
+    pipeline.receive()
+    assert leaks(pipeline.target, CANARY) == []
+    pipeline.follow()
+    ids = "select array_agg(id order by id) from"
+    assert pipeline.target.value(f"{ids} {pipeline.schema('app')}.kept") == [1, 2]
+    assert pipeline.target.value(f"{ids} {pipeline.schema('app')}.old") == [3, 4]
+
+
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_values_beside_ddl_in_one_message_are_not_in_what_is_captured(pipeline):
+    values = f"'{CANARY}', '{CANARY}', 1, '{CANARY}'"
+    pipeline.source.execute(
+        f"create table app.a (id int primary key); insert into app.people values (11, {values});"
+        " create table app.b (id int primary key)",
+        f"do $$ begin create table app.c (id int primary key); insert into app.people values"
+        f" (12, {values}); end $$",
+        f"do $$ begin execute 'create table app.d (id int); insert into app.people values (13,"
+        f" ' || $x${values}$x$ || ')'; end $$",
+        "create function app.make(text) returns void language sql as 'create table app.e (id int"
+        " primary key); insert into app.people values (14, $1, $1, 1, $1)'",
+        f"select app.make('{CANARY}')",
+    )
+    pipeline.receive()
+    assert leaks(pipeline.target, CANARY) == []
+    pipeline.follow()
+    assert leaks(pipeline.target, CANARY) == []
+    made = pipeline.target.rows(
+        "select relname::text from pg_class where relkind = 'r' and relname ~ '^.$'"
+        f" and relnamespace = '{pipeline.schema('app')}'::regnamespace order by 1"
+    )
+    assert [name for (name,) in made] == ["a", "b", "c", "d", "e"]
+    assert pipeline.masked_differences("app") == []
 
 
 def test_tables_whose_rules_changed_are_due_and_no_copy_by_other_rules_is_made(pipeline):
