@@ -17,7 +17,8 @@ FROM python:3.13-slim-trixie
 RUN apt-get update \
  && apt-get install -y --no-install-recommends openjdk-21-jre-headless postgresql-client \
  && rm -rf /var/lib/apt/lists/* \
- && useradd --system --uid 999 --home-dir /var/lib/pgrepl --create-home --shell /usr/sbin/nologin pgrepl
+ && useradd --system --uid 999 --home-dir /var/lib/pgrepl --create-home --shell /usr/sbin/nologin pgrepl \
+ && install -d -o pgrepl -m 0700 /var/lib/pgrepl/.cache
 COPY --from=build /opt/pgrepl /opt/pgrepl
 ENV PATH="/opt/pgrepl/bin:$PATH" \
     PGREPL_CONFIG=/etc/pgrepl/pgrepl.toml \
