@@ -10,15 +10,18 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.config.model import SparkConfig
-from pgrepl.errors import PgreplError, Retry
+from pgrepl.errors import ConfigError, PgreplError, Retry
 from pgrepl.failpoint import reach
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
 from pgrepl.spark.archive_maker import ArchiveMaker
 from pgrepl.spark.background import SessionInBackground
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["DAEMON", "Cores", "JobFailed", "ShardJobs"]
 
@@ -47,6 +50,9 @@ class ShardJobs:
         self._spark: SessionInBackground | None = None
         self._by_driver = 0
         self._maker: ArchiveMaker | None = None
+        self._is_service = False
+        #: How often Spark did not start, one after the other.
+        self._failed_count = 0
         #: Several threads may use it.
         self._lock = threading.Lock()
         self._cores = Cores()
@@ -54,21 +60,24 @@ class ShardJobs:
     def start(self, *, is_service: bool = False) -> None:
         """Begin to start Spark, if nobody has; return at once.
 
-        A service has time to make the next start a cheaper one.
+        A service has time to make the next start a cheaper one, and to try again.
 
         Raises
         ------
         ConfigError
             when it is known by now that it does not start.
+        JobFailed
+            when it did not start this time.
 
         """
         with self._lock:
+            self._is_service |= is_service
             spark = self._spark
             if spark is None:
                 logger.info("starting Spark", extra={"master": self._config.shown_master})
                 self._spark = SessionInBackground(self._config, _APP_NAME, daemon=DAEMON)
         if spark is not None and not spark.is_starting:
-            spark.session()
+            self._started(spark)
             if self._maker is None and is_service:
                 self._maker = ArchiveMaker()
 
@@ -116,7 +125,7 @@ class ShardJobs:
         self, tasks: Sequence[ShardTask], task_count: int
     ) -> Sequence[ShardResult | PgreplError]:
         spark = self._session()
-        context: Any = spark.session().sparkContext
+        context: Any = self._started(spark).sparkContext
         try:
             context.setJobDescription(_describe(tasks))
             # What Spark shows as the name of the stage.
@@ -146,6 +155,19 @@ class ShardJobs:
             if self._spark is None:
                 raise JobFailed("Spark has ended")
             return self._spark
+
+    def _started(self, spark: SessionInBackground) -> SparkSession:
+        """Wait until it is there. A JVM that is killed while it starts must not end a service."""
+        try:
+            session = spark.session()
+        except ConfigError as exc:
+            self._end(spark)
+            self._failed_count += 1
+            if not self._is_service or self._failed_count >= self._settings.attempts:
+                raise
+            raise JobFailed(exc.message, hint=exc.hint) from exc
+        self._failed_count = 0
+        return session
 
     def _is_starting(self) -> bool:
         spark = self._spark
