@@ -28,6 +28,7 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn, as_lsn
 from pgrepl.postgres.advisory_locks import export_lock, take_lock
 from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.durability import await_standbys
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.batches import Batch, Limits, missing_segment, plan_batch
 from pgrepl.replayer.listener import Listener
@@ -124,6 +125,8 @@ class Exporter:
         row = self._find_source(connection)
         take_lock(connection, export_lock(self._source.name, self._plan.consumer))
         self._was_alone = True
+        # What is visible at its destination is not taken back.
+        await_standbys(connection)
         position = ConsumerPosition(connection, row, self._plan)
         consumer = position.open(restart=self._is_restart)
         with closing(self._plan.make_sink(consumer, is_restart=self._is_restart)) as sink:

@@ -13,6 +13,7 @@ from pgrepl.config.naming import shown_name
 from pgrepl.errors import AlreadyRunning, TargetError
 from pgrepl.postgres.advisory_locks import receive_lock, try_lock
 from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.durability import await_standbys, flush_commits
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.receiver.predecessor import is_alive
 from pgrepl.receiver.spool.spool_session import SpoolSession
@@ -45,13 +46,12 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
     try:
         migrate(connection, target)
         with translated(target, "cannot prepare the session"):
+            # Nothing is confirmed to the source before it is on disk here.
+            flush_commits(connection)
             connection.execute(
-                # Nothing is confirmed to the source before it is on disk here. A stricter setting
-                # than on is the owner's choice and stays. Newer servers may limit transactions.
-                "select set_config(name, case name when 'synchronous_commit' then 'on' else '0'"
-                " end, false) from pg_settings"
-                " where name = 'synchronous_commit' and setting = 'off'"
-                " or name in ('lock_timeout', 'transaction_timeout')"
+                # Newer servers may limit transactions.
+                "select set_config(name, '0', false) from pg_settings"
+                " where name in ('lock_timeout', 'transaction_timeout')"
             )
         if not config.is_database:
             return _open_stream(connection, config, target)
@@ -59,6 +59,8 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
         _take_origin(connection, target, source)
         # In another session: the one that holds the origin writes the spool only.
         with closing(connect(target, "receive")) as other, translated(target, "cannot begin"):
+            # Where it begins is confirmed to the source before anything else is committed.
+            await_standbys(other)
             selection = config.selection
             record_patterns(
                 other,

@@ -23,6 +23,7 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.durability import confirmed
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.spool.batch import Batch
@@ -285,4 +286,5 @@ class SpoolSession:
             else SQL(""),
             notify=notify if batch.parts else SQL(""),
         )
-        self._connection.execute(statement)
+        with confirmed(self._connection, self._endpoint):
+            self._connection.execute(statement)
