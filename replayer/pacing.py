@@ -8,6 +8,7 @@ receiver has brought the last of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,6 +23,11 @@ __all__ = ["Arrivals", "Pause", "bytes_to_hold", "seconds_apart"]
 #: and the last batch, which nothing else runs beside, is a big one all the same.
 _WORTH = 3 / 4
 _GROWTH = 4
+
+#: What stands after the word in a notification; older receivers say no more.
+_SIZE = re.compile(r"(?: [0-9]{1,18})?")
+#: More receivers than there ever are: another program makes them up.
+_MOST_NAMES = 10_000
 
 
 @dataclass(slots=True)
@@ -38,13 +44,15 @@ class Arrivals:
         return bool(self._with_more)
 
     def hear(self, news: str) -> None:
-        """Take a notification."""
+        """Take a notification; whoever may connect to the target can send any."""
         name, has_more, size = news.partition(MORE)
-        if has_more:
+        if not has_more:
+            self._with_more.discard(name)
+        elif _SIZE.fullmatch(size):
+            if len(self._with_more) >= _MOST_NAMES:
+                self._with_more.clear()
             self._with_more.add(name)
             self.byte_count += int(size or 0)
-        else:
-            self._with_more.discard(name)
 
     def forget(self) -> None:
         """Start over: whatever was written is in a batch."""

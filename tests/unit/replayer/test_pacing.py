@@ -114,3 +114,17 @@ HOLDS = ReplaySettings(hold_bytes=100, chunk_bytes=1000)
 )
 def test_more_is_waited_for_where_the_same_rows_come_again(held, counts, next_one):
     assert bytes_to_hold(held, counts, HOLDS) == next_one
+
+
+@pytest.mark.parametrize(
+    "news",
+    ["", " more", "x more y", "x more -1", "x more 1e9", "x more " + "9" * 5000, "\n more\0"],
+)
+def test_what_others_send_on_the_channel_does_no_harm(news):
+    heard = arrivals(news, "shop more 40")
+    assert (heard.byte_count, heard.has_more) == (40, True)
+
+
+def test_names_that_others_make_up_are_not_kept_for_ever():
+    heard = arrivals(*(f"{number} more" for number in range(25_000)))
+    assert len(heard._with_more) < 20_000
