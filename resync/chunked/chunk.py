@@ -238,12 +238,14 @@ class ChunkMaker:
                 self.target, resync_id, limits=None, snapshot=snapshot, lsn=start.lsn
             )
             set_reread(self.target, resync_id, scope.keys, number)
-            add_rereads(self.target, resync_id, rows.put(scope.condition(copy.key)))
+            left = rows.put(scope.condition(copy.key), is_range=False)
+            add_rereads(self.target, resync_id, left)
             return
         high = rows.last_key() if done.row_count == scope.limit else None
         limits = copy.last_key, high
         add_chunk(self.target, resync_id, limits=limits, snapshot=snapshot, lsn=start.lsn)
-        left = rows.put(in_range([Identifier("t", name) for name in copy.key], *limits))
+        names = [Identifier("t", name) for name in copy.key]
+        left = rows.put(in_range(names, *limits), is_range=True)
         add_rereads(self.target, resync_id, left)
         note_first(self.target, resync_id, snapshot=snapshot, lsn=start.lsn)
         set_snapshot(self.target, resync_id, snapshot=snapshot, lsn=start.lsn)

@@ -19,6 +19,8 @@ from pgrepl.store.resync.resync_chunks import KeyText
 __all__ = ["ChunkRows"]
 
 _STAGE = Identifier("pg_temp", "pgrepl_chunk")
+#: What a chunk is joined with its range by: its rows fit into memory, and a sample tells enough.
+_SETTINGS = ("set local work_mem = '64MB'", "set local default_statistics_target = 10")
 _TAKEN = (errors.UniqueViolation, errors.ExclusionViolation)
 
 
@@ -60,34 +62,50 @@ class ChunkRows:
         ).fetchall()
         return tuple(row)
 
-    def put(self, scope: Composable) -> Sequence[KeyText]:
+    def put(self, scope: Composable, *, is_range: bool) -> Sequence[KeyText]:
         """Make the rows of a scope of the table these, and return the keys that had no room.
 
         A row has no room when one outside the scope has a value of it that is unique. That one is
         older or newer than the chunk, or not copied yet: it will not have the value in the end.
         """
+        for setting in _SETTINGS:
+            self._connection.execute(setting)
         self._connection.execute(SQL("analyze {}").format(_STAGE))
         self._connection.execute(
             SQL("delete from only {} t where {} and not exists (select from {} s where {})").format(
                 self._shape.identifier, scope, _STAGE, self._same
             )
         )
+        if is_range:
+            # Or the index is read from the first key of the table on, for each chunk again.
+            self._same = SQL("{} and {}").format(self._same, scope)
         try:
             with self._connection.transaction():
                 self._update()
         except _TAKEN:
             self._delete_changed()
+        if self._insert():
+            return ()
+        rows = self._connection.execute(
+            SQL("select {} from {} s where {}").format(self._texts(), _STAGE, self._is_missing())
+        )
+        return [tuple(row) for row in rows.fetchall()]
+
+    def _insert(self) -> bool:
+        """Insert the rows that are missing, and say whether all of them had room."""
+        ((count,),) = self._connection.execute(
+            SQL("select count(*) from {} s where {}").format(_STAGE, self._is_missing())
+        ).fetchall()
+        if not count:
+            return True
         names = self._names(self._table.columns)
-        self._connection.execute(
+        inserted = self._connection.execute(
             SQL(
                 "insert into {} ({}) overriding system value select {} from {} s where {}"
                 " on conflict do nothing"
             ).format(self._shape.identifier, names, names, _STAGE, self._is_missing())
         )
-        rows = self._connection.execute(
-            SQL("select {} from {} s where {}").format(self._texts(), _STAGE, self._is_missing())
-        )
-        return [tuple(row) for row in rows.fetchall()]
+        return inserted.rowcount == int(count)
 
     def _update(self) -> None:
         by_name = self._shape.by_name

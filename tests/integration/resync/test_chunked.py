@@ -56,3 +56,28 @@ def test_copy_and_stream_together_are_the_source(source, target, tmp_path, optio
     # What an update makes of a row that was wrong is wrong until it is copied.
     assert not is_good or noted == []
     assert target.value("select count(*) from replication.resync") == 0
+
+
+def test_each_chunk_reads_its_own_range_of_the_copy(source, target, tmp_path, monkeypatch):
+    monkeypatch.setattr("pgrepl.resync.chunked.run.FIRST_LIMIT", 500)
+    monkeypatch.setattr("pgrepl.resync.chunked.run.next_limit", lambda *_: 500)
+    live = Live(source, target, tmp_path).begin("create table t (id int primary key, body text)")
+    source.execute("insert into app.t select g, repeat('b', 200) from generate_series(1, 10000) g")
+    live.follow()
+    target.execute("vacuum analyze app_copy.t")
+    before = read_count(target)
+    with live.streaming():
+        live.resync("t")
+    assert live.differences("t") == set()
+    # Once for each of its statements, and not the more often the more chunks there are.
+    assert read_count(target) - before < 6 * 10_000
+
+
+def read_count(target: Database) -> int:
+    """Return how many rows of the copy sessions have read that are closed by now."""
+    count: int = target.value(
+        "select seq_tup_read + pg_stat_get_tuples_returned(i.indexrelid)"
+        " from pg_stat_user_tables t join pg_index i on i.indrelid = t.relid"
+        " where t.schemaname = 'app_copy' and t.relname = 't'"
+    )
+    return count
