@@ -13,7 +13,7 @@ from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.errors import PgreplError, TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
-from pgrepl.postgres.advisory_locks import resync_lock, try_lock
+from pgrepl.postgres.advisory_locks import resync_lock, resync_run_lock, try_lock
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.session import open_session
@@ -77,7 +77,8 @@ def cancel_tables(
             deadline = time.monotonic() + wait_s
             outcomes: dict[tuple[str, str], CancelOutcome] = {}
             for resync in chosen:
-                while not try_lock(target, resync_lock(source.name, resync.key)):
+                locks = resync_lock(source.name, resync.key), resync_run_lock(resync.resync_id)
+                while not all(try_lock(target, lock) for lock in locks):
                     if time.monotonic() > deadline:
                         raise TargetUnavailable(
                             f"{endpoint}: the resync of {shown_name(*resync.key)} does not end",

@@ -21,6 +21,7 @@ from pgrepl.errors import PgreplError, SourceChanged, TargetError, UsageError
 from pgrepl.postgres.advisory_locks import (
     copy_lock,
     resync_lock,
+    resync_run_lock,
     share_session_lock,
     take_lock,
 )
@@ -252,6 +253,9 @@ class _Run:
         """Record that a table is copied, in which way, and how far an earlier run came."""
         source_id = self._sides.source_id
         begun = find_resync(self._target, source_id, table.key)
+        if begun is not None:
+            # Whoever began it may have it in hand still, by another name that the table had.
+            take_lock(self._target, resync_run_lock(begun.resync_id))
         ((size,),) = self._sides.source_session.execute(
             "select coalesce(pg_table_size(%s::regclass), 0)", (table.oid,)
         ).fetchall()
@@ -281,6 +285,7 @@ class _Run:
             byte_estimate=size,
             rules=table.rules,
         )
+        take_lock(self._target, resync_run_lock(row.resync_id))
         is_other = begun is not None and (
             (begun.way, begun.source_oid, begun.rules) != (way, table.oid, table.rules)
         )

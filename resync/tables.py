@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pgrepl.catalog.names import relation_exists
 from pgrepl.catalog.tables import Column, SourceTable, is_copy_of, read_columns, read_tables
@@ -13,6 +13,7 @@ from pgrepl.ddl_capture.missed import is_behind
 from pgrepl.errors import SourceChanged, TargetError
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.sides import Sides
+from pgrepl.store.parked_ddl import find_group
 from pgrepl.store.sources import read_target_schemas
 from pgrepl.store.tables.source_tables import find_copy, read_source_oids, remove_table_row
 from pgrepl.store.tables.table_marks import read_marked_pending, read_needing
@@ -116,7 +117,7 @@ class Choosing:
         """
         copies = {oid: key for key, oid in self._oids.items()}
         renamed = [table for table in tables if copies.get(table.oid, table.key) != table.key]
-        if renamed and self._is_ddl_awaited():
+        if renamed and (self._is_ddl_awaited() or self._is_any_ddl_parked(copies, renamed)):
             raise DdlPendingError(
                 f"{self._endpoint}: the copy of {renamed[0]} is still called"
                 f" {shown_name(*copies[renamed[0].oid])} here",
@@ -145,6 +146,14 @@ class Choosing:
         """Whether captured DDL is not applied yet."""
         with translated(self._source.endpoint, "cannot look for DDL that waits"):
             return is_behind(self._sides.source_session, self._target, self._sides.row)
+
+    def _is_any_ddl_parked(
+        self, copies: Mapping[int, tuple[str, str]], tables: Sequence[SourceTable]
+    ) -> bool:
+        """Whether captured DDL waits with the copies of tables, by what those are called."""
+        source_id = self._sides.source_id
+        groups = [find_group(self._target, source_id, copies[table.oid]) for table in tables]
+        return any(group.group_id is not None for group in groups)
 
     def is_first(self, table: SourceTable) -> bool:
         """Whether the target has no copy of a table yet."""

@@ -42,6 +42,9 @@ _UNSENT_BYTES = 256 * 1024
 #: TLS may have bytes in hand that a socket does not show: it is looked at again after this time.
 _LOOK_AGAIN_MS = 100
 
+#: What COPY's binary format ends with.
+_NO_MORE_ROWS = (-1).to_bytes(2, "big", signed=True)
+
 #: What libpq is told each time that it is asked for a row.
 _ASYNCHRONOUSLY = repeat(1)
 
@@ -52,6 +55,8 @@ class Transferred:
 
     row_count: int
     byte_count: int
+    #: Whether there are more rows, which were not read.
+    is_cut: bool = False
 
 
 def copy_out(table: SourceTable, first_block: int | None, end_block: int | None) -> Composed:
@@ -86,8 +91,13 @@ def transfer(
     target: tuple[Endpoint, Connection, Composed],
     table: SourceTable,
     pace: Pace | None = None,
+    most_bytes: int | None = None,
 ) -> Transferred:
-    """Run both COPYs until the source has no more rows, and compare what they counted."""
+    """Run both COPYs until the source has no more rows, and compare what they counted.
+
+    ``most_bytes``: after about as many the source is told to end, inside a savepoint; the rows that
+    were read are written, and those alone.
+    """
     source_endpoint, source_connection, out_statement = source
     target_endpoint, target_connection, in_statement = target
     reading, writing = f"cannot read {table}", f"cannot write the copy of {table}"
@@ -96,8 +106,13 @@ def transfer(
     with translated(target_endpoint, writing):
         writer = _begin(target_connection, in_statement, pq.ExecStatus.COPY_IN)
     byte_count = unsent_bytes = 0
+    is_cut = False
     try:
         for chunk in _chunks(reader):
+            if most_bytes is not None and byte_count >= most_bytes:
+                _cut(source_connection)
+                is_cut = True
+                break
             if pace is not None:
                 pace.spend(len(chunk))
             byte_count += len(chunk)
@@ -109,16 +124,28 @@ def transfer(
                     unsent_bytes = 0
             except psycopg.Error as exc:
                 raise translate(exc, target_endpoint, writing) from exc
-        sent = _end(reader)
+        sent = None if is_cut else _end(reader)
     except psycopg.Error as exc:
         raise translate(exc, source_endpoint, reading) from exc
     with translated(target_endpoint, writing):
+        if is_cut and table.is_plain:
+            writer.put_copy_data(_NO_MORE_ROWS)
         writer.put_copy_end()
         _send(writer)
         written = _end(writer)
-    if sent != written:
+    if sent not in (None, written):
         raise SourceError(f"{source_endpoint} sent {sent} rows of {table}, {written} were written")
-    return Transferred(written, byte_count)
+    return Transferred(written, byte_count, is_cut)
+
+
+def _cut(connection: Connection) -> None:
+    """Have the server end a COPY, and read what is left of it."""
+    connection.cancel_safe()
+    reader = connection.pgconn
+    for _ in _chunks(reader):
+        pass
+    # That it was told to end, or had ended just before.
+    list(_results(reader))
 
 
 def _chunks(reader: pq.abc.PGconn) -> Iterator[bytes]:

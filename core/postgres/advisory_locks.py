@@ -19,6 +19,7 @@ __all__ = [
     "pass_lock",
     "receive_lock",
     "resync_lock",
+    "resync_run_lock",
     "rules_lock",
     "share_lock",
     "share_session_lock",
@@ -130,6 +131,11 @@ def copy_lock(source: str) -> str:
 def resync_lock(source: str, table: tuple[str, str]) -> str:
     """Return the name of the lock of whoever copies one table while streaming goes on."""
     return f'resync of table {shown_name(*table)} of source "{source}"'
+
+
+def resync_run_lock(resync_id: int) -> str:
+    """Return the name of the lock of whoever copies a table, by whatever name it has by now."""
+    return f"resync {resync_id}"
 
 
 def receive_lock(source: str) -> str:

@@ -17,7 +17,6 @@ from pgrepl.decoding.formats import payload_decoder
 from pgrepl.errors import DdlError, DdlStopped, TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
-from pgrepl.postgres.advisory_locks import resync_lock, try_transaction_lock
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.chunked.apply import apply_spooled, restart_copy
@@ -46,7 +45,7 @@ from pgrepl.store.parked_ddl import (
     read_group_ddl,
     stream_group,
 )
-from pgrepl.store.resync.interrupted import release_interrupted
+from pgrepl.store.resync.interrupted import release_interrupted, try_resync_locks
 from pgrepl.store.sources import SourceRow, find_source
 from pgrepl.store.tables.source_tables import add_unknown_table
 
@@ -163,9 +162,7 @@ class _GroupWork:
         parkings = read_parkings(self._connection, self._source.source_id)
         for name in self._group.tables:
             # A resync that has copied the table applies what waits itself.
-            if parkings.get(name) and not try_transaction_lock(
-                self._connection, resync_lock(self._source.name, name)
-            ):
+            if parkings.get(name) and not try_resync_locks(self._connection, self._source, name):
                 raise _StillCopied([name])
         released = release_interrupted(self._connection, self._source, self._copied())
         left = [name for name in self._group.tables if name not in released]

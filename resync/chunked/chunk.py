@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from psycopg import errors
-from psycopg.sql import SQL, Identifier, Literal
+from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from pgrepl.basebackup.rows.copy_pipe import Transferred, transfer
 from pgrepl.catalog.tables import SourceTable, is_copy_of, read_columns
@@ -128,8 +128,8 @@ class ChunkMaker:
     table: SourceTable
     watermarks: Watermarks
 
-    def place_range(self, limit: int) -> Chunk:
-        """Place the next range of keys, at most ``limit`` rows.
+    def place_range(self, limit: int, most_bytes: int) -> Chunk:
+        """Place the next range of keys, at most ``limit`` rows, and about ``most_bytes``.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class ChunkMaker:
         with self._live_copy() as (copy, begin):
             if copy.is_copied:
                 raise NotNowError("all ranges are copied")
-            done = self._place(copy, RangeScope(copy.last_key, limit))
+            done = self._place(copy, RangeScope(copy.last_key, limit, most_bytes))
             seconds = time.monotonic() - begin
             return Chunk(done.row_count, done.byte_count, seconds, begin - asked)
 
@@ -211,16 +211,23 @@ class ChunkMaker:
         with self._snapshot(xids) as start:
             self._check_columns(found.shape)
             rows = ChunkRows(self.target, found.shape, self.table, copy.key)
-            statement = scope.copy_out(self.table, copy.key)
-            done = transfer(
-                (self.source, self.source_session, statement),
-                (self.endpoint, self.target, rows.copy_in()),
-                self.table,
-            )
+            done = self._read(scope.copy_out(self.table, copy.key), rows, scope)
             self._check_name()
             reach("resync.chunk_read")
         self._put(copy, scope, rows, done, start)
         remove_xids(self.target, copy.resync_id)
+        return done
+
+    def _read(self, statement: Composed, rows: ChunkRows, scope: Scope) -> Transferred:
+        """Read rows; of a range no more than some bytes of them."""
+        self.source_session.execute("savepoint pgrepl_rows")
+        done = transfer(
+            (self.source, self.source_session, statement),
+            (self.endpoint, self.target, rows.copy_in()),
+            self.table,
+            most_bytes=scope.most_bytes if isinstance(scope, RangeScope) else None,
+        )
+        self.source_session.execute("rollback to pgrepl_rows")
         return done
 
     def _put(
@@ -241,7 +248,8 @@ class ChunkMaker:
             left = rows.put(scope.condition(copy.key), is_range=False)
             add_rereads(self.target, resync_id, left)
             return
-        high = rows.last_key() if done.row_count == scope.limit else None
+        is_last = done.row_count < scope.limit and not done.is_cut
+        high = None if is_last else rows.last_key()
         limits = copy.last_key, high
         add_chunk(self.target, resync_id, limits=limits, snapshot=snapshot, lsn=start.lsn)
         names = [Identifier("t", name) for name in copy.key]

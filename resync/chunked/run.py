@@ -27,7 +27,7 @@ from pgrepl.resync.chunked.ending import EndedError, Ending
 from pgrepl.resync.chunked.first import FirstCopy
 from pgrepl.resync.chunked.keys import find_key
 from pgrepl.resync.chunked.obstacle import as_on_target, find_obstacle
-from pgrepl.resync.chunked.pacing import FIRST_LIMIT, next_limit
+from pgrepl.resync.chunked.pacing import FIRST_LIMIT, fitting_rows, most_bytes, next_limit
 from pgrepl.resync.chunked.passing import Look, Passing
 from pgrepl.resync.chunked.watermarks import Watermarks
 from pgrepl.resync.open_transactions import await_commits
@@ -130,7 +130,11 @@ class _Run:
         self._ending = Ending(self._target, self._endpoint, work.resync)
         #: What makes it and shows it, if it is new.
         self._first: FirstCopy | None = None
-        self._limit = FIRST_LIMIT
+        self._most_bytes = most_bytes(work.resync.max_rate)
+        self._limit = min(
+            FIRST_LIMIT,
+            fitting_rows(work.resync.row_estimate, work.resync.byte_estimate, self._most_bytes),
+        )
         #: What is waited for, and since when.
         self._waits: tuple[str, float] | None = None
         self._passing = Passing()
@@ -283,9 +287,12 @@ class _Run:
             maker.place_keys()
         if not copy.is_copied:
             # Also while keys are left: what stands in their way may have to be copied first.
-            chunk = maker.place_range(self._limit)
+            chunk = maker.place_range(self._limit, self._most_bytes)
             self._waits = None
-            self._limit = next_limit(*(self._limit, chunk.row_count, chunk.seconds, chunk.waited_s))
+            fitting = fitting_rows(chunk.row_count, chunk.byte_count, self._most_bytes)
+            self._limit = next_limit(
+                *(self._limit, chunk.row_count, chunk.seconds, chunk.waited_s, fitting)
+            )
             self._work.show(read_amount(self._target, self._resync_id))
             self._slow_down(chunk)
             return False

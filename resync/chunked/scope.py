@@ -16,10 +16,11 @@ __all__ = ["KeyScope", "RangeScope", "Scope"]
 
 @dataclass(frozen=True, slots=True)
 class RangeScope:
-    """The keys after one, up to a number of rows."""
+    """The keys after one, up to a number of rows, and about as many bytes."""
 
     low: Sequence[str] | None
     limit: int
+    most_bytes: int
 
     def copy_out(self, table: SourceTable, key: Sequence[str]) -> Composed:
         """Return the COPY that reads its rows."""

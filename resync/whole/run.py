@@ -233,7 +233,12 @@ class WholeResync:
                 begin_resync(self._target, source_id, whole.table.key)
                 # Parked, it is none any more whose changes are applied with regard to chunks.
                 remove_chunks(self._target, whole.resync.resync_id)
-                start_resync(self._target, whole.resync.resync_id, "whole")
+                if not start_resync(self._target, whole.resync.resync_id, "whole"):
+                    raise SourceChanged(
+                        f"{self._sides.source.endpoint}: table {table} got another name while its"
+                        " copy began",
+                        hint="Run the same command again.",
+                    )
             record_unsent(
                 self._target,
                 source_id,

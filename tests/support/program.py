@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from tests.support.machine.fork_server import ForkedProcess, fork_server
+from tests.support.machine.fork_server import CHUNK_ROWS, ForkedProcess, fork_server
 
 COMMAND = (str(Path(sys.executable).with_name("pgrepl")),)
 
 
 #: What a program looks into only when it runs, or what the fork server sees to.
-_LATE = frozenset({"PGREPL_FAILPOINT", "PGREPL_CONFIG", "PGPASSFILE", "JAVA_HOME"})
+_LATE = frozenset({"PGREPL_FAILPOINT", "PGREPL_CONFIG", "PGPASSFILE", "JAVA_HOME", CHUNK_ROWS})
 
 
 def start_pgrepl(

@@ -7,17 +7,18 @@ from collections.abc import Collection
 from pgrepl.postgres.advisory_locks import (
     copy_lock,
     resync_lock,
+    resync_run_lock,
     try_transaction_lock,
     try_transaction_share,
 )
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.parked import unpark
 from pgrepl.store.resync.resync_queue import mark_due
-from pgrepl.store.resync.running_resyncs import remove_resync_of
+from pgrepl.store.resync.running_resyncs import find_resync, remove_resync_of
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.tables.copy_work import remove_parts
 
-__all__ = ["release_interrupted"]
+__all__ = ["release_interrupted", "try_resync_locks"]
 
 
 def release_interrupted(
@@ -32,7 +33,7 @@ def release_interrupted(
         return frozenset()
     released = set()
     for name in sorted(tables):
-        if not try_transaction_lock(connection, resync_lock(source.name, name)):
+        if not try_resync_locks(connection, source, name):
             continue
         remove_parts(connection, source.source_id, [name])
         unpark(connection, source.source_id, name)
@@ -40,3 +41,15 @@ def release_interrupted(
         mark_due(connection, source.source_id, name, "its resync was broken off")
         released.add(name)
     return frozenset(released)
+
+
+def try_resync_locks(connection: Connection, source: SourceRow, name: tuple[str, str]) -> bool:
+    """Keep others from copying a table until the open transaction ends; False: a process does.
+
+    That may have begun when the table, or its schema, had another name.
+    """
+    resync = find_resync(connection, source.source_id, name)
+    locks = [resync_lock(source.name, name)]
+    if resync is not None:
+        locks.append(resync_run_lock(resync.resync_id))
+    return all(try_transaction_lock(connection, lock) for lock in locks)

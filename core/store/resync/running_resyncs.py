@@ -209,9 +209,12 @@ def request_resync(
     return row
 
 
-def start_resync(connection: Connection, resync_id: int, way: Way) -> None:
-    """Record that a table is copied from the first row on: what was counted before is void."""
-    connection.execute(
+def start_resync(connection: Connection, resync_id: int, way: Way) -> bool:
+    """Record that a table is copied from the first row on: what was counted before is void.
+
+    False: DDL that was applied since it was asked for has removed it.
+    """
+    started = connection.execute(
         "update replication.resync set state = 'copying', way = %s, error = null, snapshot = null,"
         " lsn = null, row_count = 0, byte_count = 0, chunk_count = 0, last_key = null,"
         " key_columns = null, table_version = null, chunk_estimate = null, hidden_name = null,"
@@ -220,6 +223,7 @@ def start_resync(connection: Connection, resync_id: int, way: Way) -> None:
         " started_at = clock_timestamp(), updated_at = clock_timestamp() where resync_id = %s",
         (way, resync_id),
     )
+    return started.rowcount > 0
 
 
 def set_structure(connection: Connection, resync_id: int, structure: str | None) -> None:

@@ -13,11 +13,12 @@ import pytest
 from pgrepl.basebackup.report import Phase
 from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import Applier, install, uninstall
-from pgrepl.errors import SourceChanged
+from pgrepl.errors import PgreplError, SourceChanged
 from pgrepl.resync.choice import WayAsked
 from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import ResyncOptions, ResyncReport
 from pgrepl.resync.run import resync_tables
+from pgrepl.resync.tables import DdlPendingError
 from tests.support.meanwhile import again, meanwhile
 from tests.support.running.copying import Recorder
 from tests.support.running.pipeline import QUICK, Pipeline
@@ -144,6 +145,45 @@ def test_table_is_the_source_in_the_end(pipeline, case, phase):
     assert bool(report.gone) == (case in ("dropped", "made again"))
     assert pipeline.parked() == []
     assert pipeline.target.rows("select from replication.resync") == []
+
+
+def test_table_whose_rename_waits_for_its_copy_is_not_copied_under_its_new_name(pipeline):
+    source, target = pipeline.source, pipeline.target
+    refused: list[PgreplError] = []
+
+    def rename() -> None:
+        source.execute("alter schema app rename to store")
+        wait_until(lambda: target.rows("select from replication.parked_table where kind = 'ddl'"))
+        with pytest.raises(DdlPendingError) as caught:
+            resync(pipeline, "store.t", "data", lambda: None)
+        refused.append(caught.value)
+
+    with following(pipeline):
+        report = resync(pipeline, "app.t", "data", rename)
+    assert len(refused) == 1
+    assert [table.row_count for table in report.tables] == [60]
+    pipeline.apply(ALONE)
+    assert unequal(pipeline) == []
+    assert pipeline.parked() == []
+
+
+def test_copy_that_ddl_forgot_as_it_began_starts_over(pipeline):
+    target = pipeline.target
+    forgotten: list[object] = []
+
+    def forget() -> None:
+        # As a rename does that is applied at this moment, to another name and back.
+        if not forgotten:
+            forgotten.append(target.rows("delete from replication.resync returning state"))
+
+    with following(pipeline):
+        report = resync(pipeline, "app.t", "waiting", forget)
+    assert forgotten == [[("requested",)]]
+    assert [table.row_count for table in report.tables] == [60]
+    pipeline.apply(ALONE)
+    assert unequal(pipeline) == []
+    assert pipeline.parked() == []
+    assert target.rows("select from replication.resync") == []
 
 
 def test_ddl_that_waits_for_the_copy_is_let_through(pipeline):

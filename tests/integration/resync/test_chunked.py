@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -81,3 +82,34 @@ def read_count(target: Database) -> int:
         " where t.schemaname = 'app_copy' and t.relname = 't'"
     )
     return count
+
+
+def test_chunk_of_long_rows_ends_after_some_bytes(source, target, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr("pgrepl.resync.chunked.pacing._MOST_BYTES", 100_000)
+    live = Live(source, target, tmp_path).begin(
+        "create table t (id int primary key, body text)",
+        # It is read as text.
+        "create type mood as enum ('good'); create table e (id int primary key, m mood, body text)",
+    )
+    for table in ("t", "e"):
+        # Long ones come after short ones, so that nothing told of them.
+        source.execute(
+            f"insert into app.{table} (id, body)"
+            " select g, repeat('b', case when g > 200 then 20000 else 10 end)"
+            " from generate_series(1, 300) g"
+        )
+    live.follow()
+    for table in ("t", "e"):
+        target.execute(f"update app_copy.{table} set body = 'x'")
+        read = [0]
+
+        def pause(seconds: float, read: list[int] = read) -> None:
+            rows = target.rows("select byte_count from replication.resync")
+            read.extend(count for (count,) in rows)
+            threading.Event().wait(seconds)
+
+        with live.streaming():
+            live.resync(table, pause=pause)
+        assert live.differences(table) == set()
+        assert max(after - before for before, after in pairwise(sorted(read))) < 200_000

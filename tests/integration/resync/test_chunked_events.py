@@ -13,7 +13,7 @@ from pgrepl.basebackup.rows.copy_pipe import Transferred, transfer
 from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import install
-from pgrepl.errors import DdlError, TargetUnavailable
+from pgrepl.errors import AlreadyRunning, DdlError, TargetUnavailable
 from pgrepl.postgres.connect import connect
 from pgrepl.resync.cancel import cancel_tables
 from pgrepl.resync.chunked.keys import find_key
@@ -24,6 +24,7 @@ from tests.support.database import Database
 from tests.support.meanwhile import at_pause
 from tests.support.running.copying import Recorder
 from tests.support.running.live import Live
+from tests.support.waiting import wait_until
 
 ROWS = 120
 CHUNK = 25
@@ -114,6 +115,12 @@ def test_rename_is_followed(live):
             "alter table app.t rename to renamed",
             "update app.renamed set a = -a where id % 5 = 0",
         )
+        renamed = "select from replication.resync where table_name = 'renamed'"
+        wait_until(lambda: live.target.rows(renamed))
+        # Whoever copies it has not seen its new name yet.
+        other = ResyncOptions(tables=TableSelection.of(["app.renamed"]), way="chunked")
+        with pytest.raises(AlreadyRunning):
+            resync_tables(config, config.source("shop"), other, Recorder())
 
     config = live.config
     options = ResyncOptions(
@@ -132,7 +139,7 @@ def test_schema_renamed_between_the_lock_and_the_rows_is_followed(live, monkeypa
     install(live.config.source("shop"))
     begun = []
 
-    def rename_first(*arguments: Any) -> Transferred:
+    def rename_first(*arguments: Any, **options: Any) -> Transferred:
         begun.append(1)
         if len(begun) == 2:
             live.source.execute("alter schema app rename to later")
@@ -141,7 +148,7 @@ def test_schema_renamed_between_the_lock_and_the_rows_is_followed(live, monkeypa
                     f"create schema app; {TABLE.replace(' t ', ' app.t ')}",
                     "insert into app.t select g, -1, 'other' from generate_series(1, 200) g",
                 )
-        return transfer(*arguments)
+        return transfer(*arguments, **options)
 
     monkeypatch.setattr("pgrepl.resync.chunked.chunk.transfer", rename_first)
     with live.streaming():

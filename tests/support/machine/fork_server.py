@@ -26,6 +26,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+#: Has a program copy tables in chunks of so few rows that a small table has many.
+CHUNK_ROWS = "PGREPL_TEST_CHUNK_ROWS"
+
 _LENGTH = struct.Struct("!I")
 _STATUS = struct.Struct("!i")
 
@@ -200,6 +203,10 @@ def _become(request, descriptors: Sequence[int]) -> None:
     tempfile.tempdir = None
     # It looks into the environment when it is imported.
     importlib.reload(importlib.import_module("pgrepl.failpoint"))
+    if CHUNK_ROWS in os.environ:
+        limit = int(os.environ[CHUNK_ROWS])
+        chunks = vars(importlib.import_module("pgrepl.resync.chunked.run"))
+        chunks.update(FIRST_LIMIT=limit, next_limit=lambda *_: limit)
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)

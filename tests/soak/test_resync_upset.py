@@ -1,0 +1,133 @@
+"""Tables are copied again in all ways, two at a time, killed and cancelled at any moment.
+
+Meanwhile they are written to, truncated, altered, renamed, swapped, attached and detached. How many
+seeds: ``PGREPL_SOAK_SEEDS``, 20 unless given.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgrepl.config.model import Plugin
+from pgrepl.ddl_capture import Applier, install
+from pgrepl.resync import Resyncer
+from tests.support.machine.fork_server import CHUNK_ROWS
+from tests.support.meanwhile import again, meanwhile
+from tests.support.program import start_pgrepl
+from tests.support.running.killing import write_copy_config
+from tests.support.running.pipeline import ALONE, Pipeline
+from tests.support.workloads.upset import FILL, NAMES, TABLES, look, upset, write
+
+SEEDS = int(os.environ.get("PGREPL_SOAK_SEEDS", "20"))
+ROUNDS = 6
+#: Done, killed, nothing to do by that name, something in the way on the source or the target, a
+#: table that is parked, another resync that is under way, cancelled. Nothing else may happen.
+CODES = {0, -9, 2, 20, 30, 50, 75, 130}
+PLACES = (
+    *("parked", "waited", "made", "planned", "copied", "before_swap_commit", "swapped"),
+    *("chunks_begun", "chunk_read", "before_chunk_commit", "chunk_placed", "before_chunks_end"),
+)
+
+
+class Commands:
+    """Runs resyncs, and notes how they ended."""
+
+    def __init__(self, config: Path, source: str, rows: int) -> None:
+        self._config = config
+        self._source = source
+        self._env = {CHUNK_ROWS: str(rows)}
+        self.ended: list[tuple[str, int, str]] = []
+
+    def run(self, *arguments: str, seconds: float | None = None, place: str = "") -> int:
+        """Run one, killed after some time, or at a failpoint."""
+        words = ("resync", self._source, *arguments, "--config", str(self._config))
+        with tempfile.TemporaryFile() as sink:
+            env = self._env | ({"PGREPL_FAILPOINT": f"resync.{place}"} if place else {})
+            process = start_pgrepl(*words, env=env, sink=sink)
+            try:
+                code = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                code = process.wait()
+            sink.seek(0)
+            self.ended.append((" ".join(arguments), code, sink.read().decode()[-2000:]))
+        return code
+
+    def disturb(self, dice: random.Random) -> Callable[[threading.Event], None]:
+        """Return what runs some, at random."""
+
+        def run(_stop: threading.Event) -> None:
+            for _ in range(ROUNDS):
+                table = f"app.{dice.choice(NAMES)}"
+                if dice.random() < 0.2:
+                    self.run(table, "--cancel", "--wait", "30")
+                    continue
+                more = ("--max-rate", "300kB/s") if dice.random() < 0.2 else ()
+                way = dice.choice(("whole", "chunked", "chunked", "auto"))
+                place = f"{dice.choice(PLACES)}:kill:{dice.randrange(1, 5)}"
+                end: dict[str, Any] = dice.choice(
+                    ({}, {"place": place}, {"seconds": dice.choice((0.5, 1.5, 4.0))})
+                )
+                self.run(table, "--way", way, "--wait", "30", *more, **end)
+
+        return run
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_tables_are_the_source_in_the_end(source, target, tmp_path, seed):
+    dice = random.Random(seed)
+    source.execute(TABLES, *FILL)
+    plugin: Plugin = "wal2json" if seed % 2 else "pgoutput"
+    pipeline = Pipeline(source, target, plugin=plugin)
+    pipeline = replace(
+        pipeline, ddl=Applier(pipeline.config), resync=Resyncer(pipeline.config, backoff_s=0.2)
+    )
+    pipeline.copy()
+    install(pipeline.config.sources[source.name])
+    pipeline.apply(ALONE)
+    config = write_copy_config(tmp_path, source, target)
+    config.write_text(f'{config.read_text()}plugin = "{plugin}"\n')
+    commands = Commands(config, source.name, dice.choice((20, 70)))
+    wrong: list[tuple[str, object]] = []
+
+    def read() -> None:
+        wrong.extend(look(target, pipeline.schema("app")))
+
+    follow = (
+        again(pipeline.receive, 0.01),
+        again(lambda: pipeline.replay(ALONE), 0.01),
+        again(read, 0.02),
+    )
+    with meanwhile(
+        *follow,
+        upset(source, random.Random(f"{seed}/upset")),
+        *(write(source, random.Random(f"{seed}/{n}")) for n in range(2)),
+    ):
+        resyncs = (commands.disturb(random.Random(f"{seed}/resync/{n}")) for n in range(2))
+        with meanwhile(*resyncs):
+            pass
+    # DDL that is still to come makes a resync refuse.
+    pipeline.receive()
+    pipeline.replay(ALONE)
+    with meanwhile(*follow):
+        left = target.rows("select schema_name || '.' || table_name from replication.resync")
+        for (table,) in left:
+            assert commands.run(table, *dice.choice((("--cancel",), ()))) == 0, commands.ended[-1]
+        assert commands.run("--where-needed") == 0, commands.ended[-1]
+    told = [(words, code) for words, code, _ in commands.ended]
+    assert {code for _, code in told} <= CODES, commands.ended
+    pipeline.apply(ALONE)
+    assert wrong == [], told
+    assert pipeline.differences("app") == [], told
+    assert target.rows("select * from replication.resync") == [], told
