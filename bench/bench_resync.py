@@ -175,9 +175,14 @@ class Site:
             for process in begun:
                 process.wait()
 
-    def await_replay(self) -> None:
+    def await_spark(self) -> None:
+        """Wait until replay's session of Spark is there: its start is no part of what follows."""
+        # More than the driver applies by itself.
+        self.await_replay(20_000)
+
+    def await_replay(self, rows: int = 1) -> None:
         """Wait until the target shows a transaction of now."""
-        self.run(self.source, "update orders set customer = customer where id = 1")
+        self.run(self.source, f"update orders set customer = customer where id <= {rows}")
         now = self.value(self.source, "select pg_current_wal_insert_lsn() - '0/0'")
         query = "select coalesce(min(applied_lsn - '0/0'), 0) from replication.shard_progress"
         while self.value(self.target, query) < now:
@@ -235,7 +240,7 @@ def measure_size(site: Site) -> Iterator[tuple[str, dict[str, float] | None]]:
     for case in CASES:
         yield from measure_case(site, "whole", case)
     with site.following():
-        site.await_replay()
+        site.await_spark()
         for case in CASES:
             yield from measure_case(site, "chunked", case)
         for way in ("whole", "chunked"):
@@ -259,6 +264,7 @@ def measure_rates(site: Site, rates: Sequence[str]) -> Iterator[dict[str, Any]]:
     if not rates:
         return
     with site.following():
+        site.await_spark()
         for rate in rates:
             for way in ("whole", "chunked"):
                 if not site.limits.is_over:
