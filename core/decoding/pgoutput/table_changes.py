@@ -317,8 +317,7 @@ def _whole(
     What is unchanged is said so in a row itself.
     """
     extra = tuple(name for name in shape.stored if name not in relation.columns)
-    if not extra or len(relation.columns) == len(relation.identity):
-        # The latter are deletes by key.
+    if not extra or all(message[0] == DELETE for message in messages):
         return relation, messages
     wider = replace(relation, columns=relation.columns + extra)
     return wider, [widen(message, len(extra)) for message in messages]

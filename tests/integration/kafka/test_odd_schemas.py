@@ -161,6 +161,7 @@ def test_tables_follow_their_schemas(stream, folder, target):
             line(ID, field("n", optional=False), field("m"), id=1, n="a", m="b"),
             line(ID, field("m"), id=2, m="c"),
         ],
+        "keys": [line(ID, field("n"), id=1, n="a"), line(ID, id=2), line(ID, id=1)],
         "optional": [line(ID, field("n", optional=False), id=1, n="a"), line(ID, field("n"), id=2)],
         "wider": [line(ID, field("n", "int32"), id=1, n=1), line(ID, wide, id=2, n=2**40)],
         "digits": [line(ID, decimal(2), id=1, n="AQ=="), line(ID, decimal(5), id=2, n="f/8=")],
@@ -172,6 +173,8 @@ def test_tables_follow_their_schemas(stream, folder, target):
         (1, "a", "b"),
         (2, None, "c"),
     ]
+    # A row may be its key alone, and is no delete then.
+    assert stream.rows("select * from feed_public.keys order by id") == [(1, None), (2, None)]
     assert stream.rows("select * from feed_public.optional order by id") == [(1, "a"), (2, None)]
     assert stream.rows("select * from feed_public.wider order by id") == [(1, 1), (2, 2**40)]
     assert stream.rows("select id, n::int from feed_public.digits order by id") == [
