@@ -21,13 +21,13 @@ from pgrepl.decoding.debezium.duplicates import Newest
 from pgrepl.decoding.debezium.event import TransactionEnd, read_end
 from pgrepl.decoding.debezium.placeholders import Placeholder
 from pgrepl.decoding.records.serialized import Reader
-from pgrepl.decoding.records.values import UNFORESEEN, why_unreadable
+from pgrepl.decoding.records.values import UNFORESEEN, BadValue, why_unreadable
 from pgrepl.errors import SourceError, TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.envelopes.debezium import Change
-from pgrepl.receiver.streams.envelopes.debezium_exact import DebeziumExact
+from pgrepl.receiver.streams.envelopes.debezium_exact import DebeziumExact, is_contained
 from pgrepl.receiver.streams.envelopes.envelope import read_value, table_of
 from pgrepl.receiver.streams.layouts import Layouts, TableMissingError
 from pgrepl.receiver.streams.record import Place, Record
@@ -81,6 +81,8 @@ class DebeziumTransactions(DebeziumExact):
         self._endless: int | None = None
         #: The end of the last transaction of which it was said what it waits for.
         self._told_end = 0
+        #: Topics whose tables are to be emptied before the first row of a snapshot.
+        self._to_empty: dict[str, int] = {}
 
     def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
         """Go on from what was kept."""
@@ -176,6 +178,10 @@ class DebeziumTransactions(DebeziumExact):
             },
         )
 
+    def empty_table(self, change: Change, gathered: Gathered) -> None:  # noqa: ARG002  later
+        """Empty a table when the row itself leaves: what came before it may wait still."""
+        self._to_empty[change.record.topic] = change.event.lsn
+
     def place_of(self, change: Change) -> Place:  # noqa: ARG002  wherever it came from
         """Fold the events of a transaction together."""
         return _TOGETHER
@@ -201,7 +207,8 @@ class DebeziumTransactions(DebeziumExact):
     def _enqueue(self, item: Item, before: Newest) -> None:
         place = item.record.place
         queue = self._busy[place] = self._queues[place]
-        queue.append(item, before, self.name_of(place[0]))
+        snapshot_lsn = self._newest[place].snapshot_lsn
+        queue.append(item, before, self.name_of(place[0]), snapshot_lsn)
         self._count(place)
 
     def _take_end(self, record: Record, gathered: Gathered) -> None:
@@ -225,7 +232,7 @@ class DebeziumTransactions(DebeziumExact):
     def _end_first(self, gathered: Gathered) -> None:
         """Gather the first transaction that has an end; all of its events are there."""
         end = self._ends[0][1]
-        self._gather(self._take_items(end), gathered)
+        self._gather(self._take_items(end, gathered), gathered)
         self._ends.popleft()
         self._last_end = end.lsn
         self._recent[end.xid] = None
@@ -290,12 +297,19 @@ class DebeziumTransactions(DebeziumExact):
         if queue is None or not queue.runs or not is_meant(queue.runs[0]):
             return
         while queue.runs and is_meant(queue.runs[0]):
-            self._gather(queue.pop(), gathered)
+            self._gather(self._pop(place, queue, gathered), gathered)
         if not queue.runs:
             del self._busy[place]
         self._count(place)
 
-    def _take_items(self, end: TransactionEnd) -> Iterator[Item]:
+    def _pop(self, place: Place, queue: WaitingQueue, gathered: Gathered) -> Iterator[Item]:
+        """Take the first run out; what a newer snapshot contains is passed over."""
+        snapshot_lsn = self._snapshots.get(place[0], 0)
+        if queue.runs[0].snapshot_lsn >= snapshot_lsn:
+            return (item for item in queue.pop() if item.change is not None)
+        return _without_contained(queue.pop(), snapshot_lsn, gathered)
+
+    def _take_items(self, end: TransactionEnd, gathered: Gathered) -> Iterator[Item]:
         """Take the events of a transaction out of the queues, in their order."""
         left = Counter(end.counts)
         taken: list[Iterator[Item]] = []
@@ -306,17 +320,21 @@ class DebeziumTransactions(DebeziumExact):
                 if run.kind == "unreadable" and all(left[name] <= 0 for name in run.counts):
                     break
                 left.subtract(run.counts)
-                own.append(queue.pop())
+                own.append(self._pop(place, queue, gathered))
             if not queue.runs:
                 del self._busy[place]
-            taken.append(item for item in chain.from_iterable(own) if item.change is not None)
+            taken.append(chain.from_iterable(own))
         return heapq.merge(*taken, key=_order)
 
     def _gather(self, items: Iterable[Item], gathered: Gathered) -> None:
         for item in items:
             if item.change is None:
                 continue
+            topic, event = item.record.topic, item.change.event
             try:
+                if event.op == "r" and self._to_empty.get(topic) == event.lsn:
+                    del self._to_empty[topic]
+                    super().empty_table(item.change, gathered)
                 self.fold(item.change, gathered)
             except UNFORESEEN as exc:
                 gathered.park(item.record, why_unreadable(exc))
@@ -331,3 +349,16 @@ class DebeziumTransactions(DebeziumExact):
 
 def _order(item: Item) -> int:
     return 0 if item.change is None else item.change.event.order or 0
+
+
+def _without_contained(
+    items: Iterator[Item], snapshot_lsn: int, gathered: Gathered
+) -> Iterator[Item]:
+    for item in items:
+        if item.change is None:
+            continue
+        try:
+            if not is_contained(item.change.event, snapshot_lsn):
+                yield item
+        except BadValue as exc:
+            gathered.park(item.record, str(exc))

@@ -52,6 +52,8 @@ class Run:
     first_offset: int
     #: What was known of the partition before the first of them.
     before: Newest
+    #: The snapshot that they are rows of, or came after.
+    snapshot_lsn: int = 0
     #: How many there are of each table.
     counts: Counter[TableName] = field(default_factory=Counter)
     byte_count: int = 0
@@ -68,9 +70,10 @@ class Run:
         is_own = self.kind == "transaction" and self.xid == end.xid
         return is_own and self.last_commit < end.lsn
 
-    def goes_on_with(self, kind: RunKind, event: Event) -> bool:
+    def goes_on_with(self, kind: RunKind, event: Event, snapshot_lsn: int) -> bool:
         """Whether an event belongs to it."""
-        return (self.kind, self.xid, self.last_commit) == (kind, event.xid, event.last_commit)
+        mine = self.kind, self.xid, self.last_commit, self.snapshot_lsn
+        return mine == (kind, event.xid, event.last_commit, snapshot_lsn)
 
 
 @dataclass(slots=True)
@@ -101,10 +104,10 @@ class WaitingQueue:
         self._items: deque[Item] = deque()
         self._file: _RecordFile | None = None
 
-    def append(self, item: Item, before: Newest, name: TableName) -> None:
+    def append(self, item: Item, before: Newest, name: TableName, snapshot_lsn: int) -> None:
         """Let a record wait; ``before``: what was known of the partition before it."""
         record, change = item.record, item.change
-        run = self._run_of(item, before)
+        run = self._run_of(item, before, snapshot_lsn)
         run.counts[name if change is None else change.name] += 1
         run.byte_count += record.size
         self.byte_count += record.size
@@ -137,16 +140,17 @@ class WaitingQueue:
             self._file.close()
             self._file = None
 
-    def _run_of(self, item: Item, before: Newest) -> Run:
+    def _run_of(self, item: Item, before: Newest, snapshot_lsn: int) -> Run:
         """Return the run that a record belongs to, a new one where there is none."""
         offset = item.record.offset
         if item.change is None:
-            self.runs.append(Run("unreadable", None, 0, offset, before))
+            self.runs.append(Run("unreadable", None, 0, offset, before, snapshot_lsn))
             return self.runs[-1]
         event = item.change.event
         kind: RunKind = "free" if event.order is None else "transaction"
-        if not self.runs or not self.runs[-1].goes_on_with(kind, event):
-            self.runs.append(Run(kind, event.xid, event.last_commit, offset, before))
+        if not self.runs or not self.runs[-1].goes_on_with(kind, event, snapshot_lsn):
+            new = Run(kind, event.xid, event.last_commit, offset, before, snapshot_lsn)
+            self.runs.append(new)
         return self.runs[-1]
 
     def _take(self, run: Run, count: int) -> Iterator[Item]:

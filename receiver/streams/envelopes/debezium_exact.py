@@ -20,7 +20,7 @@ from pgrepl.receiver.streams.envelopes.debezium import Change, DebeziumEnvelope,
 from pgrepl.receiver.streams.layouts import Layouts, TableMissingError
 from pgrepl.receiver.streams.record import Place
 
-__all__ = ["DebeziumExact"]
+__all__ = ["DebeziumExact", "is_contained"]
 
 _UNCLEAR = (
     "it may be a row that Debezium sent again, or another one that a COPY wrote: its table has no"
@@ -163,10 +163,14 @@ class DebeziumExact(DebeziumEnvelope):
         if change.event.lsn <= self._snapshots.get(topic, 0):
             return False
         if any(place[0] == topic and known != Newest() for place, known in self._newest.items()):
-            truncation = self.truncation(change)
-            if truncation is not None:
-                truncation.add_to(gathered)
+            self.empty_table(change, gathered)
         return True
+
+    def empty_table(self, change: Change, gathered: Gathered) -> None:
+        """Empty a table, the first row of whose new snapshot is here."""
+        truncation = self.truncation(change)
+        if truncation is not None:
+            truncation.add_to(gathered)
 
     def _in_snapshot(self, place: Place, known: Newest, event: Event) -> Newest | None:
         """Return what is known of a partition, for an event after the newest snapshot.
@@ -177,8 +181,19 @@ class DebeziumExact(DebeziumEnvelope):
         if known.snapshot_lsn == snapshot:
             return known
         # No row of the snapshot was in this partition, or what was there before is still to come.
-        if event.last_commit == 0 and event.lsn < snapshot:
-            raise BadValue("nothing tells whether it was before the newest snapshot or after it")
-        if max(event.last_commit, event.lsn) < snapshot or 0 < event.last_commit < snapshot:
-            return None
-        return Newest(snapshot_lsn=snapshot)
+        return None if is_contained(event, snapshot) else Newest(snapshot_lsn=snapshot)
+
+
+def is_contained(event: Event, snapshot_lsn: int) -> bool:
+    """Whether a snapshot contains an event that was sent before it, or in another partition.
+
+    Raises
+    ------
+    BadValue
+        when nothing tells.
+
+    """
+    if event.op != "r" and event.last_commit == 0 and event.lsn < snapshot_lsn:
+        raise BadValue("nothing tells whether it was before the newest snapshot or after it")
+    is_before = max(event.last_commit, event.lsn) < snapshot_lsn
+    return is_before or 0 < event.last_commit < snapshot_lsn

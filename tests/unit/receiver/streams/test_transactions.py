@@ -197,3 +197,29 @@ def test_record_of_a_shape_that_nobody_foresaw_counts_and_is_parked_alone():
     assert rig.numbers() == [2]
     reason = "this version of pgrepl does not know its shape (OverflowError)"
     assert rig.outlet.parked == [(rig.places[0], 0, reason)]
+
+
+def test_snapshot_that_is_begun_again_empties_its_table_after_what_came_before():
+    """Its rows are read while transactions that it contains wait still."""
+    rig = Rig(partitions=2)
+
+    def row(number, lsn, partition=0):
+        own = event("r", table="orders", after={"id": number, "n": 1}, lsn=lsn, snapshot="true")
+        rig.take(("srv.public.orders", partition), {"id": number}, own)
+
+    row(1, 100)
+    rig.insert(0, 2, xid=1, lsn=110, order=1)
+    rig.insert(1, 3, xid=1, lsn=111, order=2)
+    rig.insert(0, 4, xid=2, last_commit=120, lsn=121, order=1)
+    # Debezium begins again; what it sent before waits for its ends.
+    for number in (1, 2, 3, 4):
+        row(number, 200)
+    rig.insert(0, 5, xid=3, lsn=210, order=1)
+    rig.end(1, 120, orders=2)
+    rig.end(2, 130, orders=1)
+    rig.end(3, 220, orders=1)
+    changes = rig.outlet.changes()
+    kinds = b"".join(change[:1] for change in changes)
+    # The first row; the table is emptied; the rows of the newer snapshot and what follows it.
+    assert kinds.endswith(b"TIIIII")
+    assert kinds.count(b"T") == 1
