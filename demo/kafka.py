@@ -126,13 +126,19 @@ class _KafkaDemo(DemoConsole):
             connection.execute(statement.encode())
 
     def _wait_for_debezium(self, debezium: Debezium) -> None:
-        """Wait until it has written a transaction; it is killed then, whatever it does."""
+        """Wait until it streams, and would go on streaming; it is killed then, whatever it does.
+
+        Killed before it has noted that, it would copy all tables again.
+        """
         # librdkafka is an optional dependency.
         admin = import_module("confluent_kafka.admin").AdminClient(
             {"bootstrap.servers": self._broker.bootstrap}
         )
         until = time.monotonic() + _DEBEZIUM_S
-        while _TRANSACTIONS not in admin.list_topics(timeout=_DEBEZIUM_S).topics:
+        while (
+            _TRANSACTIONS not in admin.list_topics(timeout=_DEBEZIUM_S).topics
+            or not debezium.is_streaming
+        ):
             if time.monotonic() > until:
                 raise PgreplError("Debezium does not stream", hint=_tail(debezium.log))
             time.sleep(0.2)

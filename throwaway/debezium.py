@@ -59,6 +59,12 @@ class Debezium:
         """What it says."""
         return self.folder / "debezium.log"
 
+    @property
+    def is_streaming(self) -> bool:
+        """Whether it has noted that its snapshot is over: killed now, it would go on streaming."""
+        offsets = self.folder / "offsets"
+        return offsets.exists() and b'"lsn_proc"' in offsets.read_bytes()
+
     def start(self, *, until: int, die_after: int | None = None) -> subprocess.Popen[bytes]:
         """Start it; it ends after the event of ``marker.id = until``, or is killed before that."""
         given = {
