@@ -189,16 +189,32 @@ class Router:
             return name in self._selected
         return self._selection.matches(*(name if age < 0 else self._root(name)))
 
-    def lost_table(self, text: str, begin: bytes) -> TableName | None:
+    def lost_table(self, text: str, begin: bytes | None) -> TableName | None:
         """Split ``schema"."table`` of a warning; None when its loss is of no matter.
 
-        That of a materialized view is none, see ``_make_route``.
+        That of a materialized view is none, see ``_make_route``. Without a transaction, because the
+        warning came before its place, it matters if any table that had the name may be replicated.
         """
         is_new = text not in self._spelled
         if is_new:
             self._spelled[text] = self._find_spelled(text)
         name = self._spelled[text]
+        if begin is None:
+            return name if self._may_be_selected(name) else None
         return None if self.route(name, begin, is_looked_up=is_new).bucket is None else name
+
+    def may_lose(self, severity: str, text: str) -> bool:
+        """Whether a notice before its place says that a change may not have been sent."""
+        lost = self._decoder.lost_table(text) if severity == "WARNING" else None
+        return lost is not None and self.lost_table(lost, None) is not None
+
+    def _may_be_selected(self, name: TableName) -> bool:
+        if name in self._selected:
+            return True
+        table = self._catalogue.get(name)
+        if table is not None and table.is_materialized_view:
+            return False
+        return any(self._selection.matches(*own) for own in (name, self._root(name)))
 
     def forget(self) -> None:
         """Look everything up again: what follows comes after a serial segment with DDL."""

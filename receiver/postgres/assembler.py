@@ -23,6 +23,7 @@ from pgrepl.receiver.spool.batch import Batch
 from pgrepl.receiver.spool.bucket_messages import BucketMessages
 from pgrepl.receiver.spool.segment_buffer import SegmentBuffer
 from pgrepl.store.spool.spool_format import PAYLOAD_LIMIT
+from pgrepl.store.tables.table_marks import LOST_IDENTITY
 
 __all__ = ["FRAME_BYTES", "Assembler"]
 
@@ -32,8 +33,6 @@ logger = logging.getLogger(__name__)
 _CHANGE = Action.CHANGE
 _COMMIT = Action.COMMIT
 _BEGIN = Action.BEGIN
-
-_LOST_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no replica identity"
 
 #: Of no table is known where its lines go.
 _NOTHING: dict[bytes, BucketMessages] = {}
@@ -189,6 +188,10 @@ class Assembler:
             self._specials.append(special)
             self._know()
 
+    def may_lose(self, severity: str, text: str) -> bool:
+        """Whether a notice, not in its place, says that a change was not sent."""
+        return self._router.may_lose(severity, text)
+
     def take_wal_end(self, wal_end: Lsn) -> None:
         """Move on with the source while it has nothing for us."""
         if self.is_in_transaction or self.is_finished:
@@ -201,10 +204,6 @@ class Assembler:
         """Note that a run of whole transactions ends here, and everything before ``wal_end``."""
         if self.is_in_transaction:
             raise SpoolError("the source sent a transaction without its end")
-        if self._losses:
-            # Of a transaction that had nothing else, and was not sent.
-            self._buffer.add_losses(self._losses)
-            self._losses = {}
         if wal_end is not None:
             self.take_wal_end(wal_end)
 
@@ -240,9 +239,9 @@ class Assembler:
         # What was printed of the change is not sent either.
         self._specials.clear()
         self._know()
-        name = self._router.lost_table(lost, self._flow.begin)
+        name = self._router.lost_table(lost, self._flow.begin if self.is_in_transaction else None)
         if name is not None:
-            self._losses.setdefault(name, _LOST_IDENTITY)
+            self._losses.setdefault(name, LOST_IDENTITY)
 
     def _take_begin(self, begin: bytes) -> None:
         if self.is_in_transaction:

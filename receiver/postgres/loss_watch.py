@@ -33,7 +33,7 @@ from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
 from pgrepl.receiver.wakeup import Wakeup
 from pgrepl.store.resync.resync_queue import mark_late, mark_unproven
-from pgrepl.store.tables.table_marks import add_lost_table
+from pgrepl.store.tables.table_marks import LOST_IDENTITY, add_lost_table
 from pgrepl.store.tables.unsent import (
     note_counted_since,
     read_counted_since,
@@ -47,7 +47,6 @@ logger = logging.getLogger(__name__)
 
 _STAGE = "receive"
 _LOOK_S = 10.0
-_NO_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no replica identity"
 _NOT_PUBLISHED = "its changes are not published"
 _NOT_COUNTED = "the source's statistics were reset: what it lost was not counted"
 _LATE = "it was not published as a whole for a while"
@@ -138,4 +137,4 @@ def _find(
         for table in found.unpublished(source.selection)
         if table.key in known
     }
-    return lost | dict.fromkeys(losses.lost, _NO_IDENTITY)
+    return lost | dict.fromkeys(losses.lost, LOST_IDENTITY)

@@ -112,11 +112,7 @@ class SegmentBuffer:
             flow.byte_count = flow.whole_bytes
         flow.is_in_transaction = False
         if losses:
-            self.add_losses(losses)
-
-    def add_losses(self, losses: Mapping[TableName, str]) -> None:
-        """Let losses leave with the next segment, or alone."""
-        self._losses.update(losses)
+            self._losses.update(losses)
 
     def turn_serial(self) -> None:
         """Put what is there of the transaction in hand into one stream, in order by bucket."""

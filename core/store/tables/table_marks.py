@@ -7,14 +7,17 @@ from collections.abc import Collection, Sequence
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.foreign_names import fit_name
+from pgrepl.postgres.queries import load_query
 from pgrepl.store.spool.consumer_gaps import note_gap
 
 __all__ = [
+    "LOST_IDENTITY",
     "add_lost_table",
     "mark_changed",
     "mark_resync",
     "mark_verified",
     "mark_void",
+    "may_have_lost",
     "read_marked",
     "read_marked_for",
     "read_marked_pending",
@@ -23,6 +26,8 @@ __all__ = [
 
 _Name = tuple[str, str]
 
+#: What the receiver marks tables with whose changes the source does not send.
+LOST_IDENTITY = "an UPDATE or DELETE could not be replicated: the table has no replica identity"
 #: What verify marks tables with, and takes back.
 _DIFFERS = "verify found rows that differ"
 
@@ -101,6 +106,21 @@ def mark_void(connection: Connection, source_id: int, name: _Name) -> None:
         " where source_id = %s and schema_name = %s and table_name = %s and state = 'ready'",
         (source_id, *name),
     )
+
+
+def may_have_lost(connection: Connection, source_id: int, name: _Name) -> bool | None:
+    """Whether a table may have lost changes that were not sent; None: it may, and may again.
+
+    It may again as long as it has no replica identity.
+    """
+    found = connection.execute(
+        load_query("pgrepl.store.tables", "lost_changes"),
+        {"source_id": source_id, "schema": name[0], "name": name[1], "lost": LOST_IDENTITY},
+    ).fetchone()
+    if found is None:
+        return False
+    is_identified, has_lost = found
+    return bool(has_lost) if is_identified else None
 
 
 def read_needing(connection: Connection, source_id: int) -> frozenset[_Name]:

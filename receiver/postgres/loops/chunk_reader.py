@@ -37,13 +37,18 @@ class ChunkReader:
         self._waits = waits
         #: Of the chunk in hand.
         self._taken_bytes = 0
+        #: Whether changes of it were not sent.
+        self.has_losses = False
 
     def await_first(self, deadline: float) -> memoryview | None:
         """Return the first data of a COPY; None when it takes too long, or when it is time to stop.
 
-        The source sends nothing but notices before it has decoded the whole chunk.
+        The source sends nothing but notices before it has decoded the whole chunk. When one says
+        that changes were not sent it is None too: which of the transactions lost them, before or
+        after DDL, is told only where notices come in their place.
         """
         pgconn = self._stream.pgconn
+        self.has_losses = False
         is_copying = False
         while True:
             if not is_copying and not pgconn.is_busy():
@@ -56,12 +61,12 @@ class ChunkReader:
                 size, frame = pgconn.get_copy_data(1)
                 if size > 0:
                     self._take_notices()
-                    return frame
+                    return None if self.has_losses else frame
                 if size < 0:
                     raise _error(pgconn.get_result())
             self._take_notices()
             left_s = deadline - time.monotonic()
-            if self._waits.is_stopping or left_s <= 0:
+            if self._waits.is_stopping or left_s <= 0 or self.has_losses:
                 return None
             self._waits.wait(left_s)
 
@@ -153,9 +158,11 @@ class ChunkReader:
         return count
 
     def _take_notices(self) -> None:
-        """Heed what the plugin said: before all rows, so a table may be marked a little early."""
+        """Heed what the plugin said, before all rows."""
         notices = self._stream.notices
-        for severity, text in notices:
+        if any(self._assembler.may_lose(*notice) for notice in notices):
+            self.has_losses = True
+        for severity, text in () if self.has_losses else notices:
             self._assembler.take_notice(severity, text)
         notices.clear()
 

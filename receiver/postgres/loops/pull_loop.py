@@ -172,14 +172,15 @@ class PullLoop:
         self._advanced, self._advanced_at = flushed, time.monotonic()
 
     def _give_up(self, chunk: Chunk) -> None:
-        """Leave a chunk to streaming: there is a transaction in it that is too big to be kept."""
+        """Leave a chunk to streaming: it has a transaction too big to be kept, or lost changes."""
         with suppress(errors.QueryCanceled):
             self._reader.end_statement()
         if self._wakeup.is_stopping:
             return
         self._stream.reopen()
         self._backlog.give_up(chunk)
-        logger.info("a chunk is too big to be pulled", extra={"until": chunk.upto})
+        what = "has lost changes" if self._reader.has_losses else "is too big to be pulled"
+        logger.info("a chunk %s", what, extra={"until": chunk.upto})
 
     def _hurry(self) -> None:
         """Write what is whole, and leave the rest to the next receiver: also to move the slot."""

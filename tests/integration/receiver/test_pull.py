@@ -119,6 +119,39 @@ def test_pulled_spool_is_the_streamed_one(source, stream_from, plugin, caplog):
     ) == [("serial", 1)]
 
 
+def test_loss_of_a_table_that_is_not_replicated_is_pulled_over(source, stream_from, caplog):
+    source.execute(
+        "create table t (id bigint primary key)",
+        "create table hidden (id int)",
+        "insert into hidden values (1)",
+    )
+    streaming = stream_from(source, exclude=["public.hidden"])
+    source.execute("update hidden set id = 2")
+    insert(streaming, 1, 20)
+    pull_once(streaming)
+    assert streaming.values("t") == [str(n) for n in range(1, 21)]
+    assert (count(caplog, "pulling"), count(caplog, "streaming")) == (1, 0)
+    assert streaming.target.rows(MARKED) == []
+
+
+def test_lost_change_is_noted_where_it_was_lost(source, stream_from, caplog):
+    source.execute(
+        "create table t (id bigint primary key)",
+        "create table keyless (id int)",
+        "insert into keyless values (1)",
+    )
+    streaming = stream_from(source)
+    insert(streaming, 1, 20)
+    # A table that is dropped before it would take the mark along.
+    before = source.value("select pg_current_wal_insert_lsn()::text")
+    source.execute("update keyless set id = 2")
+    insert(streaming, 21, 30)
+    pull_once(streaming)
+    assert streaming.values("t") == [str(n) for n in range(1, 31)]
+    assert count(caplog, "a chunk has lost changes") >= 1
+    assert streaming.target.rows(f"{MARKED} and lost_lsn > '{before}'") == [("keyless",)]
+
+
 @pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
 def test_receiver_that_dies_anywhere_loses_and_repeats_nothing(source, stream_from, plugin):
     source.execute("create table t (id bigint primary key, note text)")

@@ -89,6 +89,17 @@ def test_warning_about_one_table_asks_the_source_once():
     assert source.reads == 2
 
 
+def test_loss_in_an_unknown_transaction_may_be_that_of_any_table_that_had_the_name():
+    router = Source(leaf="root", other="other", away="root").router(
+        ("public.root", "public.other", "public.leaf"), other=5
+    )
+    said = 'no tuple identifier for UPDATE in table "public"."{}"'
+    asked = {
+        name: router.may_lose("WARNING", said.format(name)) for name in ("leaf", "other", "away")
+    }
+    assert asked == {"leaf": False, "other": True, "away": True}
+
+
 def test_changes_from_before_a_materialized_view_took_the_name_are_those_of_a_table():
     def route(named_xid: int) -> int | None:
         view = CatalogueTable("public", "v", "public", "v", True, [], [], [], named_xid)
