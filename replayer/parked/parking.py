@@ -13,12 +13,15 @@ from pgrepl.replayer.shard.merging.merge_sets import Outcome
 from pgrepl.replayer.target_table import TableName
 from pgrepl.store.locked import set_aside
 from pgrepl.store.parked import ParkedMessage, add_message, park_failed
-from pgrepl.store.resync.resync_queue import is_due
+from pgrepl.store.resync.resync_queue import is_due, mark_due
 from pgrepl.store.spool.spool_rows import PartKey, read_part
 from pgrepl.store.tables.source_tables import count_conflicts
-from pgrepl.store.tables.table_marks import mark_void
+from pgrepl.store.tables.table_marks import mark_changed, mark_void, may_have_lost
 
 __all__ = ["Place", "add_parts", "add_payload", "count_conflict", "park"]
+
+#: Unique and exclusion violations.
+_OTHER_ROWS = frozenset({"23505", "23P01"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,9 @@ def park(connection: Connection, source_id: int, name: TableName, failed: TableF
     """Park a table, in the transaction that could not apply its changes; whether it is parked.
 
     A table that is due for a copy is not: its rows prove nothing. Its changes are passed over from
-    here on, as the copy will hold them. One that another session locks goes on by itself later.
+    here on, as the copy will hold them. Nor is one whose rows are not as expected because changes
+    were not sent: no change that waits could be applied later. One that another session locks goes
+    on by itself later.
     """
     if is_due(connection, source_id, name):
         mark_void(connection, source_id, name)
@@ -46,7 +51,35 @@ def park(connection: Connection, source_id: int, name: TableName, failed: TableF
     if isinstance(failed, TableLocked):
         set_aside(connection, source_id, name, failed.reason)
         return True
+    if _is_about_rows(failed) and _have_copied(connection, source_id, name, failed):
+        return False
     park_failed(connection, source_id, name, failed.sqlstate, failed.reason)
+    count_conflict(connection, source_id, name, failed.outcome)
+    return True
+
+
+def _is_about_rows(failed: TableFailed) -> bool:
+    """Whether rows of the target are not as the change expects them."""
+    outcome = failed.outcome
+    return failed.sqlstate in _OTHER_ROWS or bool(outcome.missing_count or outcome.extra_count)
+
+
+def _have_copied(
+    connection: Connection, source_id: int, name: TableName, failed: TableFailed
+) -> bool:
+    """Have a table that may have lost changes copied; False: it cannot have lost any.
+
+    As long as it has no replica identity it would lose more: then it waits for a person, as any
+    table that lost changes.
+    """
+    has_lost = may_have_lost(connection, source_id, name)
+    if has_lost is False:
+        return False
+    reason = f"changes of it were not sent, and a later one fails: {failed.reason}"
+    mark_changed(connection, source_id, name, reason)
+    mark_void(connection, source_id, name)
+    if has_lost:
+        mark_due(connection, source_id, name, reason)
     count_conflict(connection, source_id, name, failed.outcome)
     return True
 

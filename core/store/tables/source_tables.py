@@ -132,11 +132,17 @@ def add_joining_table(
 
 
 def add_new_table(connection: Connection, source_id: int, name: _Name, start_lsn: Position) -> None:
-    """Record a table that DDL made: its copy is whole from the first."""
+    """Record a table that DDL made: its copy is whole from the first.
+
+    The receiver may know already that it will lose changes.
+    """
     connection.execute(
-        "insert into replication.source_table"
+        "insert into replication.source_table as t"
         " (source_id, schema_name, table_name, state, start_lsn)"
-        " values (%s, %s, %s, 'ready', %s) on conflict do nothing",
+        " values (%s, %s, %s, 'ready', %s)"
+        " on conflict (source_id, schema_name, table_name) do update"
+        " set state = 'ready', start_lsn = excluded.start_lsn"
+        " where t.state = 'pending' and t.start_lsn is null and t.lost_lsn is not null",
         (source_id, *name, start_lsn),
     )
 
