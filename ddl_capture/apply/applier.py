@@ -12,6 +12,7 @@ from pgrepl.config.naming import NameClashError, shown_name
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.command import Application
+from pgrepl.ddl_capture.apply.forgetting import find_replaced
 from pgrepl.ddl_capture.apply.joining import start_over
 from pgrepl.ddl_capture.apply.parking import ParkedError, check_parked
 from pgrepl.ddl_capture.apply.ruled import RuledTables
@@ -121,7 +122,7 @@ class Applier:
         tables = find_filled(event, captured.read_rows()) if is_filled else event.tables
         source = self._config.source(captured.source.name)
         # The row of a DROP's end says itself what it dropped.
-        own.dropped += event.dropped
+        own.dropped += [*event.dropped, *find_replaced(event)]
         reported = _newest([*own.tables, *tables])
         standing = read_standing(connection, captured.source.source_id, event.log_id)
         application = Application(

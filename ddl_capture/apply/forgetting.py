@@ -7,15 +7,29 @@ could not be made, it is noted that they have changes, or lost some.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pgrepl.ddl_capture.apply.workspace import Workspace
-from pgrepl.ddl_capture.decode.event import DroppedObject
+from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject
 from pgrepl.ddl_capture.definition import TableName
+from pgrepl.syntax.parse import parse_relation
 
-__all__ = ["forget_tables", "forget_views"]
+__all__ = ["find_replaced", "forget_tables", "forget_views"]
 
 _VIEW = "materialized view"
+#: How PostgreSQL calls the rule that makes a table a view, up to 15.
+_RETURN = '"_RETURN" on '
+
+
+def find_replaced(event: CapturedEvent) -> Sequence[DroppedObject]:
+    """Return the tables that a rule made views of: there are no such tables any more."""
+    return [
+        DroppedObject("table", schema, (schema, name), identity, is_original=True)
+        for item in event.objects
+        if item.type == "rule" and item.identity.startswith(_RETURN)
+        for identity in [item.identity.removeprefix(_RETURN)]
+        for schema, name in [parse_relation(identity)]
+    ]
 
 
 def forget_views(target: Workspace, dropped: Iterable[DroppedObject]) -> None:
