@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.ddl.reach_attacks import ATTACKS
 from tests.support.ddl.reach_hostile import HOSTILE_SCENARIOS
 from tests.support.ddl.reach_others import OTHER_SCENARIOS
 from tests.support.ddl.reach_reviewed import REVIEWED_SCENARIOS
@@ -43,3 +44,12 @@ def test_reviewed_scenarios_together_end_equal(source, target, plugin):
     run_scenarios(pipeline, REVIEWED_SCENARIOS)
     apply_scenarios(pipeline)
     assert_equal(pipeline, REVIEWED_SCENARIOS)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_attacks_together_end_equal(source, target, plugin):
+    pipeline = copy_scenarios(source, target, ATTACKS, plugin)
+    run_scenarios(pipeline, ATTACKS)
+    apply_scenarios(pipeline)
+    assert_equal(pipeline, ATTACKS)

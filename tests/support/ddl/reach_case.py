@@ -12,7 +12,8 @@ class Scenario:
     name: str
     #: What is there when the source is copied.
     before: str
-    #: What is captured, each entry a client's message, rows among it.
+    #: What is captured, each entry a client's message, rows among it. One that begins with
+    #: ``-- fails`` does.
     after: tuple[str, ...]
 
 
@@ -28,4 +29,13 @@ MORE = "insert into t (id, a) values (7, 7)"
 CHANGE = "update t set a = a + 10 where id = 2"
 
 #: Schemas that scenarios share besides their own.
-OTHER_SCHEMAS = ("moved_c", "reach_b", "reach_c", "reach_d", "reach_extra")
+OTHER_SCHEMAS = (
+    "Ex tra",
+    "moved_c",
+    "reach_b",
+    "reach_c",
+    "reach_d",
+    "reach_extra",
+    "swap_a",
+    "swap_b",
+)

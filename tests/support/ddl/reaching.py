@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+
+import psycopg
+import pytest
 
 from pgrepl.config.model import Plugin
 from pgrepl.ddl_capture import Applier, install
@@ -33,7 +37,9 @@ def run_scenarios(pipeline: Pipeline, scenarios: Sequence[Scenario]) -> None:
         options = f"-c search_path={scenario.name},public"
         with pipeline.source.connect(options=options) as connection:
             for message in scenario.after:
-                connection.execute(message.encode())
+                fails = message.startswith("-- fails")
+                with pytest.raises(psycopg.Error) if fails else nullcontext():
+                    connection.execute(message.encode())
 
 
 def apply_scenarios(pipeline: Pipeline) -> None:
