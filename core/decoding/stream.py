@@ -119,6 +119,9 @@ class StreamDecoder(Protocol):
     def learn(self, relation: bytes, codec: str) -> bool:
         """Take the description of a table; whether it replaces another one of the same table."""
 
+    def move(self, oid: int, schema: str, codec: str) -> None:
+        """Know that a table is in a schema of another name from here on."""
+
     def heads_of(
         self, change: bytes, masks: Mapping[str, Mask] | None = None
     ) -> Mapping[bytes, bytes]:

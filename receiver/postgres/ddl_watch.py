@@ -61,6 +61,10 @@ class DdlWatch:
             if self._guard is not None:
                 self._guard.check_event(event)
                 insert = stream.mask(insert, _masks(event, codec), codec)
+            if event.tag == "ALTER SCHEMA":
+                for table in event.tables:
+                    if table.oid is not None:
+                        stream.move(table.oid, table.schema, codec)
             self._follow(event)
         return insert
 

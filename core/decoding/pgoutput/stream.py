@@ -20,7 +20,7 @@ from pgrepl.decoding.pgoutput.grammar import (
     single_truncate,
 )
 from pgrepl.decoding.pgoutput.reshaping import read_row, to_delete, to_insert
-from pgrepl.decoding.pgoutput.writing import Row, keep_columns, map_tuples
+from pgrepl.decoding.pgoutput.writing import Row, keep_columns, map_tuples, put_into_schema
 from pgrepl.decoding.stream import Action, ChangedRow, Payload, SpecialColumns, Transaction
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
@@ -133,6 +133,13 @@ class PgoutputStream:
         self._names[oid], self._columns[oid] = described.name, described.columns
         self._identities[oid] = described.identity
         return known is not None
+
+    def move(self, oid: int, schema: str, codec: str) -> None:
+        """Describe a table in a schema that was renamed: servers before 16 do not say so."""
+        known = self._heads.get(oid.to_bytes(4))
+        # What stands for bytes that are no text is not the name.
+        if known is not None and "\ufffd" not in schema:
+            self.learn(put_into_schema(known, schema.encode(codec)), codec)
 
     def heads_of(
         self, change: bytes, masks: Mapping[str, Mask] | None = None

@@ -21,6 +21,7 @@ __all__ = [
     "insert",
     "keep_columns",
     "map_tuples",
+    "put_into_schema",
     "relation",
     "truncate",
     "update",
@@ -50,6 +51,11 @@ def relation(
     )
     names = b"".join(part.encode() + b"\0" for part in name)
     return b"R" + struct.pack("!I", oid) + names + b"d" + struct.pack("!H", len(columns)) + listed
+
+
+def put_into_schema(described: bytes, schema: bytes) -> bytes:
+    """Return the description of a table that is in another schema."""
+    return described[: OID.stop] + schema + described[described.index(0, OID.stop) :]
 
 
 def keep_columns(described: bytes, is_kept: Sequence[bool]) -> bytes:

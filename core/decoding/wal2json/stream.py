@@ -130,6 +130,9 @@ class Wal2JsonStream:
         """Return False: every change names its table and columns."""
         return False
 
+    def move(self, oid: int, schema: str, codec: str) -> None:
+        """Do nothing: every change names its table."""
+
     def heads_of(
         self,
         change: bytes,  # noqa: ARG002
