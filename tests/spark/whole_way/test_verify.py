@@ -404,7 +404,7 @@ def test_table_that_waits_for_its_copy_fails_the_program(source, target, tmp_pat
     done = run("verify", source.name, "--config", config)
     assert done.exit_code == 60, done.stderr
     assert "note: app.history: not compared: it waits for its copy: by DDL" in done.stdout
-    assert "1 tables not compared" in done.stdout
+    assert "1 table not compared" in done.stdout
     assert "could not be compared: app.history" in done.stderr
 
 
