@@ -19,9 +19,7 @@ from pgrepl.store.spool.spool_format import MORE
 __all__ = ["Arrivals", "Pause", "bytes_to_hold", "seconds_apart"]
 
 #: From this part of its rows on that would be changed again in the next, a batch is worth growing.
-#: With less, what is saved is less than what is lost: nothing is applied while more is waited for,
-#: and the last batch, which nothing else runs beside, is a big one all the same.
-_WORTH = 3 / 4
+_WORTH = 1 / 8
 _GROWTH = 4
 
 #: What stands after the word in a notification; older receivers say no more.
