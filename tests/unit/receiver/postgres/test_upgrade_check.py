@@ -58,7 +58,7 @@ def test_other_servers_are_refused(facts, known, message):
         (170004, replace(SLOT, wal_status="lost"), False),
         (170004, replace(SLOT, plugin="pgoutput"), False),
         (170004, replace(SLOT, dbname="other"), False),
-        # Then somebody made the slot by hand.
+        # Then a person made the slot by hand.
         (160004, SLOT, False),
         (None, SLOT, False),
     ],
