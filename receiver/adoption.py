@@ -29,6 +29,7 @@ from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.receiver.postgres.catalog import SourceFacts, read_facts
 from pgrepl.receiver.postgres.slot.replication_stream import open_stream
+from pgrepl.receiver.postgres.source_session import SourceSession
 from pgrepl.receiver.postgres.start_check import Identity, check_start
 from pgrepl.receiver.postgres.upgrade_check import (
     WRITTEN,
@@ -116,7 +117,7 @@ def _check(source: SourceConfig, spool: SpoolSession, identity: Identity) -> Non
         row=spool.source,
         origin=spool.read_origin(),
         progress=spool.read_progress(),
-        facts=read_facts(source),
+        facts=read_facts(SourceSession(source)),
         identity=identity,
         plugin=source.plugin,
     )
@@ -150,7 +151,7 @@ class _TakingOn:
                 hint=f"Copy it again: {command('basebackup', row.name, '--restart')}.",
             )
         names = [table.key for table in read_source_tables(self._here, row.source_id)]
-        facts = read_facts(self._source)
+        facts = read_facts(SourceSession(self._source))
         known = spool.read_source_oids()
         check_same_database(row, facts, received, known, self._look(names))
         losses: Mapping[TableName, str] = {}
@@ -170,6 +171,7 @@ class _TakingOn:
             losses=losses,
         )
         spool.take_on(batch, self._identity.system_identifier, self._identity.timeline)
+        reach("adopt.taken_on")
         return position, sorted(losses)
 
     def _migrated(self, facts: SourceFacts) -> Lsn:

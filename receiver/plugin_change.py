@@ -28,6 +28,7 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
 from pgrepl.receiver.postgres.catalog import mark_end
+from pgrepl.receiver.postgres.source_session import SourceSession
 from pgrepl.receiver.run import Receiver
 from pgrepl.receiver.spool.spool_opening import open_spool
 from pgrepl.receiver.spool.spool_session import SpoolSession
@@ -97,7 +98,7 @@ class _Change:
             self._unsent = make_publications(self._connection, self._source)
             reach("plugin.published")
             self._await_open_transactions()
-        through = mark_end(self._source)
+        through = mark_end(SourceSession(self._source))
         old = replace(self._source, plugin=plugin)
         Receiver(self._config, old).run(once=True)
         reach("plugin.received")

@@ -27,6 +27,7 @@ from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.source import Source, Surroundings
 from pgrepl.receiver.spool.spool_opening import LiveReceiver, open_spool
+from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
 from pgrepl.receiver.systemd_notify import Notifier
 from pgrepl.receiver.wakeup import Wakeup
@@ -121,6 +122,7 @@ class Receiver:
                     break
         finally:
             gc.enable()
+            self._reader.close()
             self._notifier.stopping()
             self._wakeup.close()
         return Result(
@@ -147,6 +149,7 @@ class Receiver:
             return False
         self._next = None
         self._config, self._source = following
+        self._reader.close()
         self._reader = self._make_reader()
         logger.info("going on with the changed configuration")
         return True
@@ -206,11 +209,19 @@ class Receiver:
             self._note(record_shutdown)
         self._may_have_failed = True
 
-    def _forget_failure(self) -> None:
+    def _forget_failure(self, spool: SpoolSession) -> None:
         """Take that back, and what an earlier receiver left: it streams."""
         if self._may_have_failed:
-            self._note(_forget)
+            try:
+                if spool.beside is None:
+                    self._note(_forget)
+                else:
+                    _forget(spool.beside, spool.source.source_id)
+            except psycopg.Error:
+                # It may have been ended while the source was opened.
+                self._note(_forget)
             self._may_have_failed = False
+        spool.close_beside()
 
     def _note(self, write: Callable[[Connection, int], None]) -> None:
         """Take a note in another session: the one that holds the origin writes the spool only.
@@ -250,7 +261,7 @@ class Receiver:
             )
             stack.callback(self._end, writer)
             self._notifier.ready()
-            self._forget_failure()
+            self._forget_failure(spool)
             stream.run(writer)
             self._end(writer)
             if not self._stopping.is_set():

@@ -65,5 +65,8 @@ class Source(Protocol):
 
         """
 
+    def close(self) -> None:
+        """End what is kept between one of these calls and the next."""
+
 
 MakeSource = Callable[[SourceConfig, Surroundings], Source]

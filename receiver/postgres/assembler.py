@@ -291,7 +291,7 @@ class Assembler:
             if not self._decoder.is_insert(message):
                 return
             if self._ddl_watch is not None:
-                message = self._ddl_watch.take(self._decoder, message, self._codec)
+                message = self._ddl_watch.take(self._decoder, message, self._codec, self._losses)
             if not self._has_ddl:
                 # What follows may be of tables as this command left them, or a later one of the
                 # transaction, which has committed: the source knows them all by now.
@@ -392,9 +392,5 @@ class Assembler:
                 f'a change of table "{schema}"."{table}" is too big for the spool: 1 GB and more',
                 hint="Exclude the table, or keep such values out of it.",
             )
-        is_serial = self._is_serial
-        if self._buffer.make_room(
-            len(message), self.received, is_serial=is_serial, losses=self._losses
-        ):
-            self._losses = {}
+        self._buffer.make_room(len(message), self.received, is_serial=self._is_serial)
         self._need_heads()

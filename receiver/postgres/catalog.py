@@ -1,23 +1,21 @@
-"""Ordinary sessions on the source: short ones, opened when there is something to ask."""
+"""What is asked of the source in an ordinary session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from psycopg.rows import class_row
 
 from pgrepl.catalog.rule_facts import find_source_problems
 from pgrepl.catalog.slots import Slot, read_slot
-from pgrepl.config.model import SourceConfig
 from pgrepl.ddl_capture.source import is_capturing
 from pgrepl.errors import ConfigError
 from pgrepl.lsn import Lsn
-from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.foreign_names import load_any_name
 from pgrepl.postgres.queries import load_query
-from pgrepl.postgres.sqlstate import translated
+from pgrepl.receiver.postgres.source_session import SourceSession
 from pgrepl.receiver.routing import CatalogueTable, TableName
 from pgrepl.terminal import command
 
@@ -43,36 +41,48 @@ class SourceFacts:
     slot: Slot | None = None
 
 
-def read_facts(config: SourceConfig) -> SourceFacts:
+def read_facts(session: SourceSession) -> SourceFacts:
     """Read what must hold before streaming begins."""
-    with _session(config, "cannot read the state of the slot") as connection:
+
+    def read(connection: Connection) -> SourceFacts:
         # First: where the source stands is never before what its slot says.
-        slot = read_slot(connection, config.slot)
+        slot = read_slot(connection, session.config.slot)
         with connection.cursor(row_factory=class_row(SourceFacts)) as cursor:
             query = load_query("pgrepl.receiver.postgres", "source_facts")
             (facts,) = cursor.execute(query).fetchall()
         return replace(facts, slot=slot)
 
+    return session.ask("cannot read the state of the slot", read)
 
-def read_catalogue(config: SourceConfig) -> Sequence[CatalogueTable]:
+
+def read_catalogue(session: SourceSession) -> Sequence[CatalogueTable]:
     """Read all tables whose changes can arrive."""
-    with _session(config, "cannot read the tables") as connection:
+
+    def read(connection: Connection) -> Sequence[CatalogueTable]:
         load_any_name(connection)
         cursor = connection.cursor(row_factory=class_row(CatalogueTable))
         return cursor.execute(load_query("pgrepl.receiver.postgres", "arriving_tables")).fetchall()
 
+    tables = session.ask("cannot read the tables", read)
+    # Names may have been read otherwise than other questions read them. There is seldom another.
+    session.close()
+    return tables
 
-def read_views(config: SourceConfig) -> Mapping[TableName, set[TableName]]:
+
+def read_views(session: SourceSession) -> Mapping[TableName, set[TableName]]:
     """Return which relations each view reads."""
-    found: dict[TableName, set[TableName]] = {}
-    with _session(config, "cannot read the views") as connection:
+
+    def read(connection: Connection) -> Mapping[TableName, set[TableName]]:
+        found: dict[TableName, set[TableName]] = {}
         rows = connection.execute(load_query("pgrepl.receiver.postgres", "view_relations"))
         for view_schema, view, schema, name in rows:
             found.setdefault((view_schema, view), set()).add((schema, name))
-    return found
+        return found
+
+    return session.ask("cannot read the views", read)
 
 
-def check_maskable(config: SourceConfig) -> None:
+def check_maskable(session: SourceSession) -> None:
     """Make sure that rules leave alone what finds the rows of changes, and that DDL is captured.
 
     Raises
@@ -81,9 +91,11 @@ def check_maskable(config: SourceConfig) -> None:
         when not.
 
     """
-    with _session(config, "cannot check the rules") as connection:
-        problems = find_source_problems(connection, config)
-        is_captured = is_capturing(connection)
+    config = session.config
+    problems, is_captured = session.ask(
+        "cannot check the rules",
+        lambda connection: (find_source_problems(connection, config), is_capturing(connection)),
+    )
     broken = [str(problem) for problem in problems if problem.stops_receive]
     if broken:
         raise ConfigError(
@@ -98,22 +110,20 @@ def check_maskable(config: SourceConfig) -> None:
         )
 
 
-def mark_end(config: SourceConfig) -> Lsn:
+def mark_end(session: SourceSession) -> Lsn:
     """Return a position that no transaction lies after which committed before this call.
 
     The written position would not do: a transaction with ``synchronous_commit = off`` may have
     committed beyond it. A record of our own comes after all of them, and its flush takes theirs to
     disk, where the source reads what it sends.
     """
-    with _session(config, "cannot mark the end") as connection, connection.transaction():
-        connection.execute("set local synchronous_commit = local")
-        ((lsn,),) = connection.execute(
-            "select pg_logical_emit_message(true, 'pgrepl', 'end')"
-        ).fetchall()
+
+    def mark(connection: Connection) -> Lsn:
+        with connection.transaction():
+            connection.execute("set local synchronous_commit = local")
+            ((lsn,),) = connection.execute(
+                "select pg_logical_emit_message(true, 'pgrepl', 'end')"
+            ).fetchall()
         return Lsn(lsn)
 
-
-@contextmanager
-def _session(config: SourceConfig, action: str) -> Iterator[Connection]:
-    with connect(config.endpoint, "receive") as connection, translated(config.endpoint, action):
-        yield connection
+    return session.ask("cannot mark the end", mark)

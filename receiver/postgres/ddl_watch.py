@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.rules import Mask
+from pgrepl.ddl_capture.apply.statement.subject import altered_tables, renamed_schema
 from pgrepl.ddl_capture.decode.ddl_texts import ddl_texts
 from pgrepl.ddl_capture.decode.event import CapturedEvent, decode_event
 from pgrepl.ddl_capture.decode.filled import FILLED, find_filled_table
-from pgrepl.ddl_capture.decode.statement import UnknownStatementError
+from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
 from pgrepl.decoding.formats import payload_decoder
 from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.errors import SpoolError
@@ -40,8 +41,16 @@ class DdlWatch:
         self._guard = guard
         self._names = {oid: name for name, oid in oids.items()}
 
-    def take(self, stream: StreamDecoder, insert: bytes, codec: str) -> bytes:
+    def take(
+        self,
+        stream: StreamDecoder,
+        insert: bytes,
+        codec: str,
+        losses: dict[TableName, str] | None = None,
+    ) -> bytes:
         """Look at a row of the log, as it came; return it as it is kept.
+
+        ``losses``: what tables lost in the transaction so far, which follows them.
 
         Raises
         ------
@@ -65,18 +74,23 @@ class DdlWatch:
                 for table in event.tables:
                     if table.oid is not None:
                         stream.move(table.oid, table.schema, codec)
-            self._follow(event)
+            self._follow(event, {} if losses is None else losses)
         return insert
 
-    def _follow(self, event: CapturedEvent) -> None:
+    def _follow(self, event: CapturedEvent, losses: dict[TableName, str]) -> None:
         """Know the tables as a command leaves them."""
         for item in event.dropped:
             if item.type == "table" and item.schema is not None:
                 self._router.unlearn((item.schema, item.names[-1]))
+                losses.pop((item.schema, item.names[-1]), None)
+        renamed: dict[TableName, TableName] = {}
         for table in event.tables:
             before = None if table.oid is None else self._names.get(table.oid)
             if before is not None and before != table.key:
                 self._router.unlearn(before)
+                renamed[before] = table.key
+        if losses.keys() & renamed.keys():
+            _move(losses, renamed, _names_before(event))
         for table in event.tables:
             if table.oid is not None:
                 self._names[table.oid] = table.key
@@ -92,6 +106,38 @@ class DdlWatch:
             return
         if not filled.is_temporary:
             self._router.learn(filled.name, filled.name)
+
+
+def _move(
+    losses: dict[TableName, str],
+    renamed: Mapping[TableName, TableName],
+    told: Collection[TableName],
+) -> None:
+    """Give losses the names that their tables have now.
+
+    What tables are called is known from the target at first, which may be behind. A name that the
+    statement does not tell as well may be another table's by now: the loss is kept there too.
+    """
+    moved = {now: losses[was] for was, now in renamed.items() if was in losses}
+    for was in renamed.keys() & set(told):
+        losses.pop(was, None)
+    losses.update(moved)
+
+
+def _names_before(event: CapturedEvent) -> Collection[TableName]:
+    """Return what a statement says its tables were called before it."""
+    try:
+        tree = find_statement(event).tree
+    except (UnknownStatementError, SqlSyntaxError):
+        return ()
+    schema = renamed_schema(tree)
+    if schema is not None:
+        return [(schema[0], table.name) for table in event.tables]
+    return [
+        (place, name)
+        for given, name in altered_tables(tree)
+        for place in ([given] if given else event.path)
+    ]
 
 
 def _masks(event: CapturedEvent, codec: str) -> Mapping[str, Mask]:

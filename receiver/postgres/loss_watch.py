@@ -33,7 +33,7 @@ from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
 from pgrepl.receiver.wakeup import Wakeup
 from pgrepl.store.resync.resync_queue import mark_late, mark_unproven
-from pgrepl.store.tables.table_marks import LOST_IDENTITY, add_lost_table
+from pgrepl.store.tables.table_marks import LOST_IDENTITY, mark_counted_loss
 from pgrepl.store.tables.unsent import (
     note_counted_since,
     read_counted_since,
@@ -97,7 +97,7 @@ def _look(source: SourceConfig, target: Endpoint, source_id: int) -> None:
             counts = found.unsent(source.selection)
             losses = judge_losses(known, found.tables, counts, last_since)
             for name, reason in _find(source, found, known, losses).items():
-                add_lost_table(connection, source_id, name, reason, None)
+                mark_counted_loss(connection, source_id, name, known[name].oid, reason)
             unproven = mark_unproven(connection, source_id, losses.unproven, _NOT_COUNTED)
             record_unsent(connection, source_id, losses.first)
             note_counted_since(connection, source_id, found.state.counted_since)

@@ -1,4 +1,4 @@
-"""A PostgreSQL server as a source: a replication connection, and short sessions beside it."""
+"""A PostgreSQL server as a source: a replication connection, and an ordinary session beside it."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from pgrepl.receiver.postgres.rule_guard import RuleGuard
 from pgrepl.receiver.postgres.slot.backlog import Backlog
 from pgrepl.receiver.postgres.slot.replication_stream import ReplicationStream, open_stream
 from pgrepl.receiver.postgres.slot.slot_access import SlotAccess
+from pgrepl.receiver.postgres.source_session import SourceSession
 from pgrepl.receiver.postgres.start_check import check_start
 from pgrepl.receiver.routing import Router, TableName
 from pgrepl.receiver.source import Surroundings
@@ -49,10 +50,16 @@ class PostgresSource:
         self._decoder = stream_decoder(config.plugin)
         #: What was too much for one call stays so in the next session.
         self._backlog = Backlog(surroundings.settings)
+        self._session = SourceSession(config)
 
     def mark_end(self) -> Lsn:
         """Return a position that no transaction lies after which committed before this call."""
-        return mark_end(self._config)
+        self._session.keep()
+        return mark_end(self._session)
+
+    def close(self) -> None:
+        """End the session that is kept for the next questions."""
+        self._session.close()
 
     @property
     def _hears_debug(self) -> bool:
@@ -67,9 +74,11 @@ class PostgresSource:
         """Connect, check that nothing is missing, and let the server begin to send."""
         stop_lsn = None if stop is None else as_lsn(stop)
         with ExitStack() as stack:
+            stack.callback(self._session.close)
+            self._session.keep()
             stream = open_stream(self._config)
             stack.callback(stream.close, 0)
-            facts = read_facts(self._config)
+            facts = read_facts(self._session)
             progress = spool.read_progress()
             start = self._check(spool, progress, stream, facts)
             codec = python_codec(facts.encoding)
@@ -79,7 +88,7 @@ class PostgresSource:
             if self._decoder.converts_encoding:
                 stream.ask_encoding(facts.encoding)
             access = SlotAccess(
-                config=self._config,
+                session=self._session,
                 row=spool.source,
                 stream=stream,
                 decoder=self._decoder,
@@ -106,6 +115,9 @@ class PostgresSource:
                 timeout_s=float(facts.wal_sender_timeout_s),
                 pulled=pulled,
             )
+            if stop is None:
+                # It may be hours until there is another question.
+                self._session.close()
             if self._decoder.tells_losses:
                 yield reading
             else:
@@ -178,7 +190,7 @@ class PostgresSource:
             codec=codec,
             assigned=spool.read_buckets(),
             replicated=oids.keys(),
-            read_catalogue=partial(read_catalogue, config),
+            read_catalogue=partial(read_catalogue, self._session),
             row_filter=row_filter,
             read_replicated=spool.read_source_oids if config.rules.has_effects else None,
         )
@@ -199,5 +211,5 @@ class PostgresSource:
         config = self._config
         if not config.rules.has_effects:
             return None
-        check_maskable(config)
-        return RuleGuard(config, oids, partial(read_views, config))
+        check_maskable(self._session)
+        return RuleGuard(config, oids, partial(read_views, self._session))

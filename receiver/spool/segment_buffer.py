@@ -167,24 +167,16 @@ class SegmentBuffer:
         self._flow.is_in_transaction = self.is_leaving = False
         self._flow.byte_count = 0
 
-    def make_room(
-        self,
-        byte_count: int,
-        position: int,
-        *,
-        is_serial: bool,
-        losses: Mapping[TableName, str],
-    ) -> bool:
+    def make_room(self, byte_count: int, position: int, *, is_serial: bool) -> None:
         """Let go of whole transactions, and of the one in hand if it leaves no room for a line.
 
-        Returns whether some of the one in hand left; its losses so far left with it.
+        What the one in hand lost leaves at its end: tables may have other names by then.
         """
         self.flush(position)
         if self._flow.byte_count + byte_count < self._flow.limit_bytes or not self._has_lines:
-            return False
-        self._emit(None, is_serial=is_serial, losses=losses)
+            return
+        self._emit(None, is_serial=is_serial, losses={})
         self._flow.byte_count = len(self._flow.begin)
-        return True
 
     def position_batch(self, position: int) -> Batch:
         """Return a batch that only moves the position; right when all is settled."""

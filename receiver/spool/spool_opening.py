@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from psycopg import errors
 
@@ -11,6 +11,7 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
 from pgrepl.errors import AlreadyRunning, TargetError
+from pgrepl.failpoint import reach
 from pgrepl.postgres.advisory_locks import receive_lock, try_lock
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.durability import await_standbys, flush_commits
@@ -49,32 +50,45 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
             # Nothing is confirmed to the source before it is on disk here.
             flush_commits(connection)
             connection.execute(
-                # Newer servers may limit transactions.
-                "select set_config(name, '0', false) from pg_settings"
-                " where name in ('lock_timeout', 'transaction_timeout')"
+                # Newer servers may limit transactions; older ones do not know the setting.
+                "select set_config('lock_timeout', '0', false),"
+                " case when current_setting('transaction_timeout', true) is not null"
+                " then set_config('transaction_timeout', '0', false) end"
             )
         if not config.is_database:
             return _open_stream(connection, config, target)
         source = _checked_source(find_source(connection, config.name), config)
         _take_origin(connection, target, source)
-        # In another session: the one that holds the origin writes the spool only.
-        with closing(connect(target, "receive")) as other, translated(target, "cannot begin"):
+        beside = _begin(config, target, source)
+    except BaseException:
+        connection.close()
+        raise
+    return SpoolSession(connection, target, source, selection=config.selection, beside=beside)
+
+
+def _begin(config: SourceConfig, target: Endpoint, source: SourceRow) -> Connection:
+    """Write down what is received from now on.
+
+    In another session, which is returned: the one that holds the origin writes the spool only.
+    """
+    with ExitStack() as stack:
+        beside = stack.enter_context(closing(connect(target, "receive")))
+        with translated(target, "cannot begin"):
             # Where it begins is confirmed to the source before anything else is committed.
-            await_standbys(other)
+            await_standbys(beside)
             selection = config.selection
             record_patterns(
-                other,
+                beside,
                 source.source_id,
                 include=[pattern.text for pattern in selection.include],
                 exclude=[pattern.text for pattern in selection.exclude],
             )
-            mark_unselected(other, source.source_id, selection)
-            for changed in take_rules(other, source.source_id, config.rules):
+            mark_unselected(beside, source.source_id, selection)
+            for changed in take_rules(beside, source.source_id, config.rules):
                 logger.warning("%s: %s", shown_name(*changed), RULES_CHANGED)
-    except BaseException:
-        connection.close()
-        raise
-    return SpoolSession(connection, target, source, selection=config.selection)
+            reach("receiver.rules_taken")
+        stack.pop_all()
+    return beside
 
 
 def _open_stream(connection: Connection, config: SourceConfig, target: Endpoint) -> SpoolSession:

@@ -64,8 +64,6 @@ __all__ = ["Progress", "SpoolSession"]
 logger = logging.getLogger(__name__)
 
 _COPY = copy_into_spool(COLUMNS)
-#: For a transaction of which only a part is here: it ends after all that is known.
-_SOME_DAY = Lsn(2**64 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +85,15 @@ class SpoolSession:
         *,
         selection: TableSelection | None = None,
         holds_origin: bool = True,
+        beside: Connection | None = None,
     ) -> None:
         """Take over a connection in autocommit mode whose session has the origin set up.
 
-        ``selection``: what is received; None: all that there is.
+        ``selection``: what is received; None: all that there is. ``beside``: a session that does
+        not have the origin, for what there is to note before the first rows; taken over as well.
         """
         self._connection = connection
+        self.beside = beside
         self._selection = selection
         self._holds_origin = holds_origin
         self._endpoint = self.endpoint = endpoint
@@ -227,7 +228,14 @@ class SpoolSession:
 
     def close(self) -> None:
         """End the session; what is not committed is lost."""
+        self.close_beside()
         self._connection.close()
+
+    def close_beside(self) -> None:
+        """End the session for notes."""
+        if self.beside is not None:
+            self.beside.close()
+            self.beside = None
 
     def _copy(self, parts: Sequence[SpoolPart]) -> None:
         with self._connection.cursor() as cursor, cursor.copy(_COPY) as copy:
@@ -243,7 +251,7 @@ class SpoolSession:
         """Record losses and buckets with the changes they belong to."""
         source_id = self.source.source_id
         for name, reason in batch.losses.items():
-            add_lost_table(self._connection, source_id, name, reason, batch.position or _SOME_DAY)
+            add_lost_table(self._connection, source_id, name, reason, batch.position)
             mark_unfiltered(self._connection, source_id, name, reason)
         for name, bucket in batch.buckets.items():
             put_into_bucket(self._connection, source_id, name, bucket)

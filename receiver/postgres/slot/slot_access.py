@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from pgrepl.config.model import SourceConfig
 from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.catalog import SourceFacts, read_facts
 from pgrepl.receiver.postgres.slot.backlog import Backlog, Standing
 from pgrepl.receiver.postgres.slot.replication_stream import ReplicationStream
+from pgrepl.receiver.postgres.source_session import SourceSession
 from pgrepl.receiver.postgres.start_check import check_confirmed
 from pgrepl.store.sources import SourceRow
 
@@ -25,7 +25,7 @@ class SlotAccess:
     def __init__(
         self,
         *,
-        config: SourceConfig,
+        session: SourceSession,
         row: SourceRow,
         stream: ReplicationStream,
         decoder: StreamDecoder,
@@ -39,7 +39,8 @@ class SlotAccess:
         A call that pulls may use ``temp_bytes`` of temporary files, where the role may limit them.
         """
         self.stream = stream
-        self.config = config
+        self.config = session.config
+        self._session = session
         self.backlog = backlog
         self._row = row
         self._decoder = decoder
@@ -114,7 +115,7 @@ class SlotAccess:
             when another session moved it beyond what was received.
 
         """
-        facts = read_facts(self.config)
+        facts = read_facts(self._session)
         if facts.slot is not None:
             check_confirmed(self._row, received, facts.slot.confirmed_flush_lsn)
         return self._standing(received, facts)

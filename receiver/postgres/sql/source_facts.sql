@@ -2,7 +2,8 @@
 select pg_encoding_to_char(d.encoding)                       as encoding,
        pg_is_in_recovery()                                   as is_standby,
        case when not pg_is_in_recovery() then pg_current_wal_flush_lsn() end as flush_lsn,
-       (select setting::integer / 1000.0 from pg_settings where name = 'wal_sender_timeout')
+       -- Not from pg_settings, which reads all settings for one.
+       extract(epoch from current_setting('wal_sender_timeout')::interval)
                                                              as wal_sender_timeout_s
   from pg_database d
  where d.datname = current_database()

@@ -7,15 +7,17 @@ all the same, without slots and origins.
 from __future__ import annotations
 
 import re
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
-from pgrepl.errors import SourceError, TargetError
+from pgrepl.errors import PgreplError, SourceError, TargetError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver import Adoption, Receiver, ReceiverSettings, adopt
 from pgrepl.throwaway.cluster import LOGICAL_DECODING, Cluster
@@ -33,7 +35,7 @@ ALONE = replace(QUICK, driver_changes=10**9)
 PATIENT = ReceiverSettings(backoff_s=3600, backoff_limit_s=3600)
 
 #: What a source is like after pg_upgrade.
-NAMES = ("quiet", "written", "doubtful")
+NAMES = ("quiet", "written", "doubtful", "taken")
 
 
 @dataclass
@@ -119,11 +121,24 @@ def _copied(source: Database, target: Database) -> Upgraded:
     return pipeline
 
 
-def test_source_and_target_go_on_without_a_new_copy(upgraded):
+def kill_adopt(pipeline: Upgraded, folder: Path, place: str) -> Path:
+    """Let it die somewhere, and return the configuration."""
+    sources = {pipeline.source.name: pipeline.source.dsn()}
+    config = write_config(folder / "pgrepl.toml", pipeline.target.dsn(), sources)
+    hang_up(pipeline.source.cluster)
+    dead = run_pgrepl("adopt", "--config", config, env={"PGREPL_FAILPOINT": f"{place}:kill"})
+    assert dead.returncode == -signal.SIGKILL, dead.stderr
+    return config
+
+
+def test_source_and_target_go_on_without_a_new_copy(upgraded, tmp_path):
     quiet = upgraded["quiet"]
     with pytest.raises(TargetError, match="does not exist on the target") as refused:
         quiet.receive()
     assert "pgrepl adopt quiet" in str(refused.value.hint)
+    kill_adopt(quiet, tmp_path, "adopt.origin_created")
+    with pytest.raises(PgreplError):
+        quiet.receive()
     received = Lsn.parse(str(quiet.ask("received_lsn")))
     adoption = quiet.adopt()
     assert (adoption.origin, adoption.marked) == (received, ())
@@ -139,16 +154,13 @@ def test_source_and_target_go_on_without_a_new_copy(upgraded):
 def test_what_was_written_before_the_slot_was_there_is_copied_again(upgraded, tmp_path):
     written = upgraded["written"]
     written.source.execute("insert into part values (7)", "truncate emptied")
-    hang_up(written.source.cluster)
-    sources = {"written": written.source.dsn()}
-    config = write_config(tmp_path / "pgrepl.toml", written.target.dsn(), sources)
     # As if pg_upgrade had been able to bring the slot along, and it was dropped before.
     written.target.execute(
         "update replication.source set server_version = 170000 where name = 'written'"
     )
     # The next run makes another slot, and finds the same.
-    dead = run_pgrepl("adopt", "--config", config, env={"PGREPL_FAILPOINT": "adopt.slot_made:kill"})
-    assert (dead.returncode, written.marked()) == (-9, [])
+    config = kill_adopt(written, tmp_path, "adopt.slot_made")
+    assert written.marked() == []
     done = run_pgrepl("adopt", "--config", config)
     assert done.returncode == 50, done.stderr
     assert re.fullmatch(
@@ -157,6 +169,15 @@ def test_what_was_written_before_the_slot_was_there_is_copied_again(upgraded, tm
     )
     assert "pgrepl resync written --where-needed" in done.stderr
     assert written.marked() == ["emptied", "part_1"]
+
+
+def test_killed_when_the_server_is_taken_on_it_is(upgraded, tmp_path):
+    taken = upgraded["taken"]
+    kill_adopt(taken, tmp_path, "adopt.taken_on")
+    assert taken.adopt() == Adoption("taken")
+    taken.source.execute("insert into t values (4)", "insert into part values (2)")
+    taken.apply(ALONE)
+    assert taken.differences() == []
 
 
 def test_doubt_is_refused_and_marks_all_tables_on_request(upgraded):
