@@ -30,7 +30,8 @@ class StartTable:
     """A table where an export begins."""
 
     exported: ExportedTable
-    target_schema: str
+    #: Where its copy is.
+    place: tuple[str, str]
     #: A partition's rows are its own; a partitioned table has none.
     has_rows: bool
 
@@ -97,7 +98,7 @@ def read_rows(connection: Connection, table: StartTable) -> Iterator[dict[str, s
     names = [own.name for own in table.exported.columns]
     query = SQL("copy (select {} from only {}) to stdout").format(
         SQL(", ").join(map(Identifier, names)),
-        Identifier(table.target_schema, table.exported.table),
+        Identifier(*table.place),
     )
     with connection.cursor() as cursor, cursor.copy(query) as copy:
         for row in copy.rows():
@@ -123,7 +124,7 @@ def _read_tables(
     return [
         StartTable(
             _exported(table, keys[table.oid], _start_of(table, since)),
-            table.target_schema,
+            (table.target_schema, table.target_name),
             table.relkind == "r",
         )
         for table in found

@@ -14,10 +14,30 @@ from pgrepl.decoding.row_change import RowChange
 from pgrepl.decoding.shape import Shape
 from pgrepl.store.tables.copy_start import CopyStart
 
-__all__ = ["Begin", "ChangesByTable", "Destination", "LookUp", "PayloadDecoder", "TableName"]
+__all__ = [
+    "Begin",
+    "ChangesByTable",
+    "Destination",
+    "LookUp",
+    "PayloadDecoder",
+    "RecordPlace",
+    "TableName",
+]
 
 #: Schema and table on the source.
 TableName = tuple[str, str]
+
+
+class RecordPlace(NamedTuple):
+    """Where a record stands."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"topic {self.topic}, partition {self.partition}, offset {self.offset}"
 
 
 class Begin(NamedTuple):
@@ -27,6 +47,8 @@ class Begin(NamedTuple):
     #: PostgreSQL's text of the time.
     commit_at: str
     commit_lsn: int
+    #: The records that the next change was made of, where a source has some.
+    records: tuple[RecordPlace, ...] = ()
 
 
 class Destination(Protocol):
@@ -93,7 +115,7 @@ class PayloadDecoder(Protocol):
     encoding: str
 
     def split(self, payload: bytes) -> list[bytes]:
-        """Return the messages of a payload."""
+        """Return the messages of a payload; what was a record has a begin message of its own."""
 
     def join(self, messages: Sequence[bytes]) -> bytes:
         """Return messages as a payload."""
@@ -103,6 +125,9 @@ class PayloadDecoder(Protocol):
 
     def read_begin(self, message: bytes) -> Begin:
         """Read a begin message."""
+
+    def names_records(self, begin: bytes) -> bool:
+        """Whether a begin message says which records the next change was made of."""
 
     def action_of(self, message: bytes) -> bytes:
         """Return what a change does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,6 +21,9 @@ from pgrepl.export.sinks.json_records import to_json
 from pgrepl.export.sinks.kafka_address import KafkaAddress
 
 __all__ = ["Progress", "ProgressRecord", "TopicNote", "WrittenProgress", "read_progress"]
+
+#: Without it librdkafka writes to the terminal.
+_CLIENT_LOG = logging.getLogger("pgrepl.librdkafka")
 
 _TIMEOUT_S = 60.0
 _BATCH = b"progress"
@@ -133,5 +137,6 @@ def _consumer(address: KafkaAddress, isolation: str) -> Consumer:
             "enable.auto.commit": False,
             "isolation.level": isolation,
             "enable.partition.eof": True,
-        }
+        },
+        logger=_CLIENT_LOG,
     )

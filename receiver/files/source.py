@@ -42,6 +42,9 @@ class FilesSource:
         """Return a position that nothing lies after which is there now."""
         return Lsn(sum(path.stat().st_size for path in find_files(self._config).values()))
 
+    def close(self) -> None:
+        """Keep nothing: files are opened when they are read."""
+
     @contextmanager
     def open(self, spool: SpoolSession, stop: Position | None) -> Iterator[FilesStream]:
         """Check that nothing of what was read has changed."""

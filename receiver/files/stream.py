@@ -130,7 +130,7 @@ class FilesStream:
         error: PgreplError
         for number, name in enumerate(names, start=1):
             try:
-                if self._read(name):
+                if self._read(name, names[number:]):
                     return True
                 if self._is_whole(name):
                     continue
@@ -171,7 +171,8 @@ class FilesStream:
         # What it has read beyond what is taken is read again.
         self._drop_reader(name)
 
-    def _read(self, name: str) -> bool:
+    def _read(self, name: str, following: Sequence[str]) -> bool:
+        """Take some records of a file; ``following``: those of its table that come after it."""
         path, place = self._files[name], (name, 0)
         if name not in self._known:
             self._tell_unfinished(name)
@@ -192,6 +193,8 @@ class FilesStream:
             reader = open_reader(name, path, offset, self._config.stream.key)
             self._readers[name] = reader
         records = reader.read()
+        if records:
+            self._check_late(name, following)
         for record in records:
             self._intake.take(record)
         # What stands between records moves no row.
@@ -200,6 +203,20 @@ class FilesStream:
             self._ended[name] = stat.st_size, stat.st_mtime_ns
             reader.close()
         return bool(records)
+
+    def _check_late(self, name: str, following: Sequence[str]) -> None:
+        """Refuse events of a file after some of a later one: they would count as sent again."""
+        if self._config.stream.envelope != "debezium":
+            return
+        received = [own for own in following if own in self._known]
+        late = next((own for own in received if self._intake.next_offset((own, 0))), None)
+        if late is not None:
+            raise CorruptedFileError(
+                f'source "{self._config.name}": {name} has events that came when {late}, which is'
+                " after it, was received already",
+                hint="Files of a table are read in the order of their names, each to its end before"
+                " the next. Write them to a file whose name comes last, if they are newer.",
+            )
 
     def _has_more(self, name: str) -> bool:
         """Whether a file can be read that was not read to its end."""

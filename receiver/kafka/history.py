@@ -38,6 +38,10 @@ class KafkaHistory:
             low = self._mark(own).low
             yield from self._read(own, max(low, first) if own == place else low)
 
+    def read_all(self, place: Place) -> Iterator[Record]:
+        """Return all records of a partition that are kept, up to where the target is."""
+        yield from self._read(place, self._mark(place).low)
+
     def _mark(self, place: Place) -> Watermarks:
         if place not in self._marks:
             self._marks.update(self._cluster.read_watermarks(self._consumer, [place]))

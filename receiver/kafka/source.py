@@ -24,7 +24,7 @@ from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.receiver.streams.envelopes.envelope import EnvelopeReader
 from pgrepl.receiver.streams.envelopes.make import make_envelope
 from pgrepl.receiver.streams.intake import Intake
-from pgrepl.receiver.streams.record import Place
+from pgrepl.receiver.streams.record import Place, Record
 from pgrepl.receiver.streams.retry import Past
 from pgrepl.store.streams import Partition
 
@@ -55,6 +55,9 @@ class KafkaSource:
         self._ends = {place: marks.high for place, marks in found.items()}
         return Lsn(sum(self._ends.values()))
 
+    def close(self) -> None:
+        """Keep nothing: each call connects by itself."""
+
     @contextmanager
     def open(self, spool: SpoolSession, stop: Position | None) -> Iterator[KafkaStream]:
         """Connect, and check that nothing is missing."""
@@ -62,7 +65,17 @@ class KafkaSource:
         with ExitStack() as stack:
             consumer = stack.enter_context(closing(cluster.make_consumer()))
             known = spool.read_partitions()
-            envelope = stack.enter_context(closing(make_envelope(self._config, spool)))
+
+            def read_again(place: Place) -> Iterator[Record]:
+                waiting = envelope.first_waiting(place)
+                end = intake.next_offset(place) if waiting is None else waiting
+                own = Partition(*place, incarnations[place[0]], end, {})
+                with closing(cluster.make_consumer()) as again:
+                    yield from KafkaHistory(cluster, again, [own]).read_all(place)
+
+            envelope = stack.enter_context(
+                closing(make_envelope(self._config, spool, read_again=read_again))
+            )
             spool.set_format(envelope.format, "UTF8")
             counts: dict[str, int] = {}
             incarnations: dict[str, str] = {}

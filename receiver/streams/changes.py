@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pgrepl.decoding.payload import RecordPlace
 from pgrepl.decoding.pgoutput import writing
 from pgrepl.decoding.pgoutput.framing import pack
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.layouts import RowLayout
-from pgrepl.receiver.streams.record import Record
+from pgrepl.receiver.streams.record import Place, Record
 from pgrepl.store.spool.spool_format import SERIAL_BUCKET, SegmentKind, SpoolPart
 
 __all__ = ["Gathered", "Outlet"]
@@ -26,7 +28,32 @@ class _Bucket:
     messages: list[bytes] = field(default_factory=list)
     #: The description of each table that holds at the end of them.
     relations: dict[int, bytes] = field(default_factory=dict)
+    #: Before which of them it is said which records follow, and how.
+    told: list[tuple[int, bytes]] = field(default_factory=list)
+    #: The table and the record that need no word if they are the next ones.
+    expected: tuple[int, Place, int] | None = None
     change_count: int = 0
+
+    def tell(self, oid: int, records: Sequence[Record]) -> None:
+        """Say which records the next change of a table is made of, if that is not expected."""
+        last = records[-1]
+        own = oid, last.place, last.offset
+        if len(records) > 1 or own != self.expected:
+            named = [RecordPlace(*record.place, record.offset) for record in records]
+            self.told.append((len(self.messages), writing.end_of_begin(named)))
+        # What is made of several says nothing of those that follow.
+        self.expected = (oid, last.place, last.offset + 1) if len(records) == 1 else None
+
+    def with_begins(self, begin: bytes) -> list[bytes]:
+        """Return all messages, those that say which records follow among them."""
+        found: list[bytes] = []
+        done = 0
+        for at, end in self.told:
+            found += self.messages[done:at]
+            found.append(begin + end)
+            done = at
+        found += self.messages[done:]
+        return found
 
 
 class Outlet(Protocol):
@@ -64,9 +91,15 @@ class Gathered:
         self._last_us = 0
 
     def add(
-        self, layout: RowLayout, message: bytes, at_us: int, *, is_serial: bool = False
+        self,
+        layout: RowLayout,
+        message: bytes,
+        at_us: int,
+        records: Sequence[Record],
+        *,
+        is_serial: bool = False,
     ) -> None:
-        """Add a change of a table."""
+        """Add a change of a table, and the records that it was made of."""
         if self.byte_count >= self._limit_bytes:
             self._outlet.make_room()
         if self._first_us is None:
@@ -78,6 +111,7 @@ class Gathered:
         own = self._buckets.get(number)
         if own is None:
             own = self._buckets[number] = _Bucket()
+        own.tell(layout.oid, records)
         if own.relations.get(layout.oid) != layout.relation:
             own.relations[layout.oid] = layout.relation
             own.messages.append(layout.relation)
@@ -114,7 +148,7 @@ class Gathered:
                 last_commit_at=last_us,
                 change_count=own.change_count,
                 is_last=is_end and number == last_part,
-                payload=(pack([begin, *own.messages]),),
+                payload=(pack(own.with_begins(begin)),),
             )
             for number, (bucket, own) in enumerate(found, start=self._part_count)
         ]
@@ -143,6 +177,7 @@ class Gathered:
         self.turns_serial = self.is_segment_open
         serial = _Bucket()
         for own in self._buckets.values():
+            serial.told += ((len(serial.messages) + at, end) for at, end in own.told)
             serial.messages += own.messages
             serial.relations |= own.relations
             serial.change_count += own.change_count

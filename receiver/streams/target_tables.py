@@ -19,6 +19,7 @@ from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import IDENTIFIER_BYTES, check_target_schema, shown_name
 from pgrepl.decoding.records.values import BadValue
 from pgrepl.errors import TargetError
+from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import is_refusal, reason, translated
@@ -100,6 +101,7 @@ class TargetTables:
         ):
             with _refused("its schema makes no table"), connection.transaction():
                 self._make(connection, name, wanted, key)
+            reach("receiver.table_made")
             found = self._columns[name] = self._read(connection, name)
         return found
 

@@ -27,10 +27,16 @@ from pgrepl.lsn import Lsn
 from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.envelopes.debezium import Change
-from pgrepl.receiver.streams.envelopes.debezium_exact import DebeziumExact, is_contained
+from pgrepl.receiver.streams.envelopes.debezium_exact import (
+    DebeziumExact,
+    ReadAgain,
+    cannot_read_again,
+    is_contained,
+)
 from pgrepl.receiver.streams.envelopes.envelope import read_value, table_of
 from pgrepl.receiver.streams.layouts import Layouts, TableMissingError
 from pgrepl.receiver.streams.record import Place, Record
+from pgrepl.receiver.streams.spread_events import SpreadEvents
 from pgrepl.receiver.streams.waiting import Item, Memory, Run, WaitingQueue
 
 __all__ = ["DebeziumTransactions"]
@@ -59,9 +65,11 @@ class DebeziumTransactions(DebeziumExact):
         placeholder: Placeholder,
         topic: str,
         memory: Memory | None = None,
+        *,
+        read_again: ReadAgain = cannot_read_again,
     ) -> None:
         """Know nothing yet; ``topic`` is the transaction topic."""
-        super().__init__(reader, layouts, placeholder)
+        super().__init__(reader, layouts, placeholder, read_again=read_again)
         self._topic = topic
         self._memory = memory or Memory()
         self._queues: dict[Place, WaitingQueue] = {}
@@ -70,7 +78,7 @@ class DebeziumTransactions(DebeziumExact):
         #: The tables that topics are named after, as their names have them.
         self._suffixes: set[str] = set()
         self._ends: deque[tuple[int, TransactionEnd]] = deque()
-        self._newest_end = self._last_end = 0
+        self._newest_end = self._last_end = self._newest_end_us = 0
         #: Of the first end that waits: how many of its events are there, by place and in all.
         self._of_place: dict[Place, Counter[TableName]] = {}
         self._found: Counter[TableName] = Counter()
@@ -83,11 +91,12 @@ class DebeziumTransactions(DebeziumExact):
         self._told_end = 0
         #: Topics whose tables are to be emptied before the first row of a snapshot.
         self._to_empty: dict[str, int] = {}
+        self._spread = SpreadEvents()
 
     def restore(self, place: Place, state: Mapping[str, Any], partition_count: int) -> None:
         """Go on from what was kept."""
         if place[0] != self._topic:
-            super().restore(place, state, partition_count)
+            super().restore(place, self._spread.restore(place[0], state), partition_count)
             self._queues[place] = WaitingQueue(place, self._memory, self.read_change)
             self._suffixes.add(".".join(table_of(place[0])))
             return
@@ -98,6 +107,7 @@ class DebeziumTransactions(DebeziumExact):
                 hint="Make it with one partition.",
             )
         self._newest_end = self._last_end = int(state.get("end_lsn", 0))
+        self._newest_end_us = int(state.get("end_us", 0))
 
     def close(self) -> None:
         """Let go of what waits: it is read again."""
@@ -107,9 +117,10 @@ class DebeziumTransactions(DebeziumExact):
     def state_of(self, place: Place) -> Mapping[str, Any]:
         """Return what was known before the first event that waits."""
         if place[0] == self._topic:
-            return {"end_lsn": self._last_end}
+            return {"end_lsn": self._last_end, "end_us": self._newest_end_us}
         runs = self._queues[place].runs
-        return (runs[0].before if runs else self._newest[place]).dump()
+        newest = runs[0].before if runs else self._newest[place]
+        return {**newest.dump(), **self._spread.state_of(place[0])}
 
     def first_waiting(self, place: Place) -> int | None:
         """Return the offset of the first record that waits."""
@@ -135,6 +146,7 @@ class DebeziumTransactions(DebeziumExact):
 
     def take(self, record: Record, gathered: Gathered) -> None:
         """Take a record; gather what is whole with it."""
+        self._spread.begin(self._last_end)
         if record.topic == self._topic:
             self._take_end(record, gathered)
         else:
@@ -146,10 +158,12 @@ class DebeziumTransactions(DebeziumExact):
 
     def take_change(self, change: Change, gathered: Gathered) -> None:
         """Let an event wait that did not come before."""
-        place = change.record.place
+        place, event = change.record.place, change.event
         before = self._newest[place]
         if self.accept(change, gathered):
-            event = change.event
+            is_spread = change.key is None and self._counts[place] > 1
+            if is_spread and not self._spread.is_new(place[0], event, self._last_end):
+                return
             if event.order is not None and not event.has_lasting_order:
                 raise SourceError(
                     "transaction_topic needs Debezium 3.6.1 or newer: before it the counts of a"
@@ -215,8 +229,18 @@ class DebeziumTransactions(DebeziumExact):
         if record.value is None:
             return
         end = read_end(read_value(self._reader, record.value).value)
-        if end is not None and end.lsn > self._newest_end:
+        if end is None:
+            return
+        if end.lsn <= self._newest_end and 0 < self._newest_end_us < end.commit_us:
+            raise SourceError(
+                f'transaction topic "{self._topic}": a transaction ends before others that were'
+                " received, though it was committed later: is it of another server?",
+                hint="Debezium was pointed to a server whose log begins again. Start over: pgrepl"
+                " drop --with-data, with other topics.",
+            )
+        if end.lsn > self._newest_end:
             self._newest_end = end.lsn
+            self._newest_end_us = max(self._newest_end_us, end.commit_us)
             self._ends.append((record.offset, end))
             if len(self._ends) == 1:
                 self._begin_first(gathered)
@@ -235,6 +259,7 @@ class DebeziumTransactions(DebeziumExact):
         self._gather(self._take_items(end, gathered), gathered)
         self._ends.popleft()
         self._last_end = end.lsn
+        self._spread.end(end.lsn)
         self._recent[end.xid] = None
         if len(self._recent) > _RECENT:
             self._recent.popitem(last=False)

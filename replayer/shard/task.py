@@ -6,7 +6,7 @@ Everything here runs in Spark's workers. The target's conninfo travels inside th
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -34,8 +34,9 @@ from pgrepl.replayer.shard.apply import TableFailed, TableLocked, stage_changes,
 from pgrepl.replayer.shard.chunks import Chunk, read_chunks
 from pgrepl.replayer.shard.helpers import NotSliced, open_helpers
 from pgrepl.replayer.shard.merging.merge_sets import Outcome
-from pgrepl.replayer.shard.merging.staging import StagingTable
 from pgrepl.replayer.shard.prefetch import one_ahead
+from pgrepl.replayer.shard.record_changes import RecordPolicy, apply_records, read_spooled
+from pgrepl.replayer.shard.shard_result import Parking, ShardResult, StagedTable
 from pgrepl.replayer.shard.together import apply_tables
 from pgrepl.replayer.target_table import TableName, Tables
 from pgrepl.store.parked import follow_parking
@@ -45,10 +46,7 @@ from pgrepl.store.spool.spool_rows import PartKey, Sizes, weigh_parts
 from pgrepl.store.tables.source_tables import add_unknown_table
 
 __all__ = [
-    "Parking",
-    "ShardResult",
     "ShardTask",
-    "StagedTable",
     "TableStopped",
     "TooSlow",
     "run_shard",
@@ -84,52 +82,6 @@ class ShardTask:
     def __str__(self) -> str:
         """Say whose work it is."""
         return f'shard {self.shard} of source "{self.source}"'
-
-
-@dataclass(frozen=True, slots=True)
-class Parking:
-    """A table that was parked."""
-
-    name: TableName
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class StagedTable:
-    """The changes of a table out of some parts, staged; or why they are not."""
-
-    name: TableName
-    keys: Sequence[PartKey]
-    staging: StagingTable | None
-    #: Set when they could not even be staged.
-    failed: TableFailed | None = None
-    #: Whether the table was copied in chunks then, which decides at the end what is applied.
-    is_live: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class ShardResult:
-    """What a task did."""
-
-    source_id: int
-    shard: int
-    change_counts: dict[TableName, int] = field(default_factory=dict)
-    #: The changes that were left when those were forgotten that later ones replace.
-    left_counts: dict[TableName, int] = field(default_factory=dict)
-    parked: list[Parking] = field(default_factory=list)
-    #: Under batch consistency, in order.
-    staged: list[StagedTable] = field(default_factory=list)
-    #: Another task had done its work already.
-    is_superseded: bool = False
-
-    def count(self, chunk: Chunk) -> None:
-        """Add the changes of a chunk."""
-        counts = {name: changes.count for name, changes in chunk.changes.items()}
-        counts |= {name: changes.count for name, changes in chunk.live.items()}
-        for name, count in counts.items():
-            self.change_counts[name] = self.change_counts.get(name, 0) + count
-        for name, changes in chunk.changes.items():
-            self.left_counts[name] = self.left_counts.get(name, 0) + changes.left_count
 
 
 def run_shard(task: ShardTask) -> ShardResult | PgreplError:
@@ -270,7 +222,9 @@ def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
                 tables = [c for c in tables if not helpers.apply(c)]
                 live = [changes for name, changes in chunk.live.items() if name not in parked]
                 for name, failed in (
-                    *_apply_tables(connection, task, tables),
+                    *_apply_tables(
+                        connection, task, tables, keys=chunk.keys, ahead=ahead, result=result
+                    ),
                     *_apply_live_tables(connection, task, live),
                 ):
                     if isinstance(failed, TableLocked) and name in ahead:
@@ -292,16 +246,37 @@ def _apply(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
 
 
 def _apply_tables(
-    connection: Connection, task: ShardTask, tables: Sequence[TableChanges]
+    connection: Connection,
+    task: ShardTask,
+    tables: Sequence[TableChanges],
+    *,
+    keys: Sequence[PartKey],
+    ahead: Collection[TableName],
+    result: ShardResult,
 ) -> Iterator[tuple[TableName, TableFailed]]:
-    """Apply the changes of tables, and return those that cannot be applied."""
-    for changes, result in apply_tables(connection, tables, task.on_conflict, task.settings):
-        if isinstance(result, Outcome):
-            count_conflict(connection, task.source_id, changes.names, result)
-        elif task.on_error == "stop" and not isinstance(result, TableLocked):
-            raise stop_at(task.source, changes.names, result) from result
-        else:
-            yield changes.names, result
+    """Apply the changes of tables out of parts, and return those that cannot be applied."""
+    policy = RecordPolicy(task.source_id, task.on_error, task.on_conflict)
+    for changes, outcome in apply_tables(connection, tables, task.on_conflict, task.settings):
+        name = changes.names
+        if isinstance(outcome, Outcome):
+            count_conflict(connection, task.source_id, name, outcome)
+            continue
+        failed = outcome
+        # Of a table of which a part is applied already it is not known which records are.
+        if name not in ahead:
+            spooled = read_spooled(connection, task.source_id, name, keys)
+            limit_waits(connection, task.settings.table_lock_s)
+            try:
+                count = apply_records(connection, policy, (name, changes.shape), spooled, failed)
+            except TableFailed as exc:
+                count, failed = None, exc
+            limit_waits(connection, task.settings.lock_timeout_s)
+            if count is not None:
+                result.parked += [Parking(name, record_count=count)] if count else []
+                continue
+        if task.on_error == "stop" and not isinstance(failed, TableLocked):
+            raise stop_at(task.source, name, failed) from failed
+        yield name, failed
 
 
 def _apply_live_tables(

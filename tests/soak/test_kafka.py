@@ -124,6 +124,44 @@ def test_thousands_of_corrupt_records_harm_only_themselves(
     assert stream.rows("select count(*) from replication.parked_table") == [(0,)]
 
 
+@pytest.mark.timeout(1200)
+def test_ten_thousand_retractions_of_rows_never_seen_are_parked_each_alone(
+    target: Database, topics: Topics, tmp_path
+):
+    """Sound events among them are applied, other tables and another source go on."""
+    wrong, good = topics.make("public.people"), topics.make("public.others")
+    settings = {"kind": "kafka", "bootstrap": topics.broker.bootstrap, "envelope": "debezium"}
+    stream = Stream(target, tmp_path, topics=[wrong, good], **settings)
+    folder = tmp_path / "second"
+    folder.mkdir()
+    second = Stream(target, folder, name="second", topics=[good], **settings)
+
+    def made(op: str, table: str, number: int) -> tuple[Any, Any]:
+        row: dict[str, Any] = {"before" if op == "d" else "after": {"id": number}}
+        place: dict[str, Any] = {"last_commit": 1000 + number, "lsn": 1000 + number, "order": 1}
+        return {"id": number}, event(op, table=table, **row, **place)
+
+    topics.send(good, [made("c", "others", number) for number in range(100)])
+    topics.send(wrong, (made("cdud"[number % 4], "people", number) for number in range(13_334)))
+    for own in (stream, second):
+        with pytest.raises(Exception, match="no table"):
+            own.receive()
+    target.execute(
+        "create table feed_public.people (id int primary key)",
+        "create table feed_public.others (id int primary key)",
+        "create table second_public.others (id int primary key)",
+    )
+    stream.receive()
+    second.receive()
+    result = stream.replay()
+    assert (result.error, result.parked) == (None, [])
+    assert stream.rows("select count(*) from replication.parked_record") == [(10_000,)]
+    assert stream.rows("select count(*), sum(id % 4) from feed_public.people") == [(3334, 0)]
+    assert stream.rows("select count(*) from feed_public.others") == [(100,)]
+    assert second.replay().error is None
+    assert stream.rows("select count(*) from second_public.others") == [(100,)]
+
+
 @pytest.mark.timeout(1800)
 def test_million_records_in_flat_memory(target: Database, topics: Topics, tmp_path):
     topic = topics.make("public.people", partitions=4)

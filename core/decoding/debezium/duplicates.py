@@ -42,11 +42,29 @@ class Newest(NamedTuple):
     first: str = ""
     #: Whether it is not known what came again of the events with that LSN.
     is_unclear: bool = False
+    #: Where the transactions began of the first and the newest event since the snapshot; -1: there
+    #: was none, or it is not known.
+    oldest_start: int = -1
+    newest_start: int = -1
+    #: When the latest of them was committed, in microseconds; 0: it is not known.
+    newest_us: int = 0
 
     @property
     def has_events(self) -> bool:
         """Whether there was an event since the snapshot."""
         return self.place >= 0
+
+    def is_older_than(self, event: Event) -> bool:
+        """Whether an event was committed after all that came: it cannot be one of them."""
+        return 0 < self.newest_us < event.commit_us
+
+    def has_only_after(self, snapshot_lsn: int) -> bool:
+        """Whether there was nothing yet but events that a snapshot does not contain."""
+        return not self.snapshot_lsn and self.has_events and self.oldest_start >= snapshot_lsn
+
+    def has_some_after(self, snapshot_lsn: int) -> bool:
+        """Whether there was an event that a snapshot does not contain."""
+        return self.has_events and max(self.newest_start, self.last_commit) >= snapshot_lsn
 
     @property
     def rank(self) -> tuple[int, int, int, int]:
@@ -86,17 +104,23 @@ class Newest(NamedTuple):
             position = event.last_commit, event.order
             if position <= (self.last_commit, self.place):
                 return None
-            return Newest(*position, snapshot_lsn=self.snapshot_lsn)
+            return self._next(event, Newest(*position, snapshot_lsn=self.snapshot_lsn))
         return self._follow_lsn(event)
 
     def _follow_lsn(self, event: Event) -> Newest | None:
         position = event.last_commit, event.lsn
         mine = self.last_commit, self.place
         if position > mine:
-            return Newest(*position, 1, None, self.snapshot_lsn, _digest(event))
+            new = Newest(*position, 1, None, self.snapshot_lsn, _digest(event))
+            return self._next(event, new)
         if position == mine and self.again is None and self.first != _digest(event):
             return self._replace(taken=self.taken + 1)
         return None
+
+    def _next(self, event: Event, new: Newest) -> Newest:
+        oldest = self.oldest_start if self.has_events else event.start
+        newest_us = max(self.newest_us, event.commit_us)
+        return new._replace(oldest_start=oldest, newest_start=event.start, newest_us=newest_us)
 
     def passed(self, event: Event) -> Newest:
         """Return what is known after an event that came before was passed over."""

@@ -48,6 +48,11 @@ class Event(NamedTuple):
     #: When its transaction committed, in microseconds since 1970.
     commit_us: int
 
+    @property
+    def start(self) -> int:
+        """After what its transaction began: the last commit, or else its own place in the log."""
+        return self.last_commit or self.lsn
+
 
 def read_event(value: object) -> Event:
     """Read an event.

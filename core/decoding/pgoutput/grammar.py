@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from pgrepl.decoding.changes import unreadable
-from pgrepl.decoding.payload import Begin
+from pgrepl.decoding.payload import Begin, RecordPlace
 from pgrepl.postgres.foreign_names import decode_name
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "KEY",
     "NEW",
     "OID",
+    "RECORD",
     "RELATION",
     "TRUNCATE",
     "TUPLE_AT",
@@ -39,6 +40,7 @@ __all__ = [
     "old_tuple_at",
     "read_begin",
     "read_position",
+    "read_records",
     "read_relation",
     "read_truncate",
     "read_tuple",
@@ -65,6 +67,8 @@ KEY: Final = ord("K")
 
 BEGIN_BYTES = 21
 _BEGIN = struct.Struct("!cQqI")
+#: After the begin message of what was records, for each: offset, partition, and a topic's size.
+RECORD = struct.Struct("!qiH")
 #: Number of relations, options; then their oids.
 _TRUNCATE = struct.Struct("!cIB")
 _OID_BYTES = 4
@@ -105,9 +109,9 @@ def read_position(begin: bytes) -> tuple[int, int]:
 
 
 def _read_begin(message: bytes) -> tuple[int, int, int]:
-    if len(message) != BEGIN_BYTES or message[0] != BEGIN:
+    if len(message) < BEGIN_BYTES or message[0] != BEGIN:
         raise unreadable("a transaction's begin cannot be read")
-    _, commit_lsn, at, xid = _BEGIN.unpack(message)
+    _, commit_lsn, at, xid = _BEGIN.unpack_from(message)
     return xid, at, commit_lsn
 
 
@@ -118,7 +122,26 @@ def read_begin(message: bytes) -> Begin:
         commit_at = _EPOCH + timedelta(microseconds=at)
     except OverflowError as exc:
         raise unreadable("a transaction's begin cannot be read") from exc
-    return Begin(xid, commit_at.isoformat(" ").removesuffix(":00"), commit_lsn)
+    records = read_records(message)
+    return Begin(xid, commit_at.isoformat(" ").removesuffix(":00"), commit_lsn, records)
+
+
+def read_records(begin: bytes) -> tuple[RecordPlace, ...]:
+    """Return which records the first change after a begin message was made of."""
+    found: list[RecordPlace] = []
+    at = BEGIN_BYTES
+    while at < len(begin):
+        end = at + RECORD.size
+        try:
+            offset, partition, size = RECORD.unpack_from(begin, at)
+            topic = begin[end : end + size].decode()
+        except (struct.error, UnicodeDecodeError) as exc:
+            raise unreadable("a transaction's begin cannot be read") from exc
+        at = end + size
+        found.append(RecordPlace(topic, partition, offset))
+    if at != len(begin):
+        raise unreadable("a transaction's begin cannot be read")
+    return tuple(found)
 
 
 def read_relation(message: bytes, codec: str) -> Relation:

@@ -14,6 +14,7 @@ from pgrepl.decoding.pgoutput.by_table import TuplesByTable
 from pgrepl.decoding.pgoutput.framing import pack, unpack
 from pgrepl.decoding.pgoutput.grammar import (
     BEGIN,
+    BEGIN_BYTES,
     DELETE,
     KEY,
     OID,
@@ -31,6 +32,7 @@ from pgrepl.decoding.pgoutput.grammar import (
     truncate_options,
 )
 from pgrepl.decoding.pgoutput.table_changes import TupleChanges
+from pgrepl.decoding.pgoutput.writing import next_begin
 from pgrepl.decoding.row_change import RowChange
 from pgrepl.decoding.shape import Shape
 from pgrepl.postgres.encodings import python_codec
@@ -82,6 +84,10 @@ class PgoutputPayload:
     def read_begin(self, message: bytes) -> Begin:
         """Read a begin message."""
         return read_begin(message)
+
+    def names_records(self, begin: bytes) -> bool:
+        """Whether a begin message says which records the next change was made of."""
+        return len(begin) > BEGIN_BYTES
 
     def action_of(self, message: bytes) -> bytes:
         """Return what a change does."""
@@ -203,18 +209,27 @@ class UpsertPayload(PgoutputPayload):
 
 
 def _with_relations(payload: bytes) -> Iterator[bytes]:
-    """Return begin messages, and each change with the description of its table after it."""
+    """Return begin messages, and each change with the description of its table after it.
+
+    Where a begin message names records, every change has one of its own.
+    """
     relations: dict[bytes, bytes] = {}
+    begin, is_told = b"", True
     for message in unpack(payload):
         if message[0] == BEGIN:
             yield message
+            begin, is_told = message, True
         elif message[0] == RELATION:
             relations[message[OID]] = message
         else:
             relation = relations.get(oid_of(message))
             if relation is None:
                 raise unreadable("a change is of a table that is not described")
+            if not is_told:
+                yield begin
             yield b"".join((message, relation, len(message).to_bytes(_SIZE_BYTES)))
+            if len(begin) > BEGIN_BYTES:
+                begin, is_told = next_begin(begin), False
 
 
 def _cut(message: bytes) -> tuple[bytes, bytes]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Sequence
 
+from pgrepl.decoding.payload import RecordPlace
 from pgrepl.decoding.pgoutput.grammar import (
+    BEGIN_BYTES,
     OID,
+    RECORD,
     TUPLE_AT,
     UNCHANGED,
     Tuple,
@@ -18,9 +21,11 @@ __all__ = [
     "Row",
     "begin",
     "delete",
+    "end_of_begin",
     "insert",
     "keep_columns",
     "map_tuples",
+    "next_begin",
     "put_into_schema",
     "relation",
     "truncate",
@@ -34,11 +39,31 @@ Row = Sequence[bytes | None]
 _TEXT_OID = 25
 _COUNT = struct.Struct("!H").pack
 _LENGTH = struct.Struct("!cI").pack
+_OFFSET = struct.Struct("!q")
 
 
 def begin(commit_lsn: int, at: int, xid: int = 0) -> bytes:
     """Begin a transaction; the time is in microseconds since 2000."""
     return struct.pack("!cQqI", b"B", commit_lsn, at, xid)
+
+
+def end_of_begin(records: Sequence[RecordPlace]) -> bytes:
+    """Return what follows in a begin message that names the records of the next change.
+
+    The changes after it, up to another begin message, are of the records that follow the only one.
+    """
+    pieces: list[bytes] = []
+    for topic, partition, offset in records:
+        name = topic.encode()
+        pieces += (RECORD.pack(offset, partition, len(name)), name)
+    return b"".join(pieces)
+
+
+def next_begin(begin: bytes) -> bytes:
+    """Return the begin message for the change after the one that this is for."""
+    (offset,) = _OFFSET.unpack_from(begin, BEGIN_BYTES)
+    after = BEGIN_BYTES + _OFFSET.size
+    return begin[:BEGIN_BYTES] + _OFFSET.pack(offset + 1) + begin[after:]
 
 
 def relation(

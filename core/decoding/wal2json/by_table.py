@@ -146,8 +146,8 @@ def contained_in(start: CopyStart) -> Callable[[bytes], bool]:
         answer = known.get(begin)
         if answer is None:
             known.clear()
-            xid, _, commit_lsn = read_begin(begin)
-            answer = known[begin] = contains(xid, commit_lsn)
+            own = read_begin(begin)
+            answer = known[begin] = contains(own.xid, own.commit_lsn)
         return answer
 
     return is_contained

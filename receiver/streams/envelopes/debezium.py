@@ -8,7 +8,7 @@ most; the delete waits for what follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pgrepl.decoding.debezium.event import Event, read_event
@@ -62,11 +62,13 @@ class Prepared(NamedTuple):
     layout: RowLayout
     message: bytes
     at_us: int
+    #: What it was made of.
+    records: Sequence[Record]
     is_serial: bool = False
 
     def add_to(self, gathered: Gathered) -> None:
         """Gather it."""
-        gathered.add(self.layout, self.message, self.at_us, is_serial=self.is_serial)
+        gathered.add(self.layout, self.message, self.at_us, self.records, is_serial=self.is_serial)
 
 
 class _Waiting(NamedTuple):
@@ -232,7 +234,7 @@ class DebeziumEnvelope(Stateless):
         if layout is None:
             return None
         message = writing.truncate(layout.oid)
-        return Prepared(layout, message, change.event.commit_us, is_serial=True)
+        return Prepared(layout, message, change.event.commit_us, (change.record,), is_serial=True)
 
     def _move(self, deleted: Change, created: Change) -> Prepared:
         """Return the move of a row to another key; what is left open stays as it is."""
@@ -240,7 +242,8 @@ class DebeziumEnvelope(Stateless):
         row = layout.row(row_of(created.event.after), self._placeholder)
         old = layout.key_row(key_of(deleted).values)
         message = writing.update(layout.oid, row, key=old)
-        return Prepared(layout, message, created.event.commit_us)
+        records = deleted.record, created.record
+        return Prepared(layout, message, created.event.commit_us, records)
 
     def _take_tombstone(self, record: Record, gathered: Gathered) -> None:
         """Take a record without a value: it only repeats the delete before it."""
@@ -280,7 +283,7 @@ class DebeziumUpsert(DebeziumEnvelope):
             if layout is None:
                 return None
             message = writing.delete(layout.oid, key=layout.key_row(key.values))
-            return Prepared(layout, message, event.commit_us)
+            return Prepared(layout, message, event.commit_us, (change.record,))
         layout = self.layout(change)
         after = row_of(event.after)
         layout.check_key(after)
@@ -288,7 +291,8 @@ class DebeziumUpsert(DebeziumEnvelope):
             row = layout.new_row(after, self._placeholder)
         else:
             row = layout.row(after, self._placeholder if event.op == "u" else None)
-        return Prepared(layout, writing.update(layout.oid, row), event.commit_us)
+        message = writing.update(layout.oid, row)
+        return Prepared(layout, message, event.commit_us, (change.record,))
 
     def _take_tombstone(self, record: Record, gathered: Gathered) -> None:
         """Delete a row: of a compacted topic the delete itself may be gone."""

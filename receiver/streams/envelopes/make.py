@@ -10,7 +10,11 @@ from pgrepl.decoding.records.columns import HandlingModes
 from pgrepl.decoding.records.readers import make_reader
 from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.receiver.streams.envelopes.debezium import DebeziumUpsert
-from pgrepl.receiver.streams.envelopes.debezium_exact import DebeziumExact
+from pgrepl.receiver.streams.envelopes.debezium_exact import (
+    DebeziumExact,
+    ReadAgain,
+    cannot_read_again,
+)
 from pgrepl.receiver.streams.envelopes.envelope import EnvelopeReader
 from pgrepl.receiver.streams.envelopes.upsert import UpsertEnvelope
 from pgrepl.receiver.streams.layouts import Layouts
@@ -22,7 +26,10 @@ __all__ = ["make_envelope"]
 
 
 def make_envelope(
-    config: SourceConfig, spool: SpoolSession, lane_of: Callable[[Place], Place] = lambda own: own
+    config: SourceConfig,
+    spool: SpoolSession,
+    lane_of: Callable[[Place], Place] = lambda own: own,
+    read_again: ReadAgain = cannot_read_again,
 ) -> EnvelopeReader:
     """Return what makes changes of the records of a source.
 
@@ -37,6 +44,9 @@ def make_envelope(
     text = stream.debezium.get("unavailable.value.placeholder")
     placeholder = Placeholder() if text is None else Placeholder(text)
     if stream.transaction_topic:
-        return DebeziumTransactions(reader, layouts, placeholder, stream.transaction_topic)
-    make = DebeziumExact if stream.envelope == "debezium" else DebeziumUpsert
-    return make(reader, layouts, placeholder, lane_of)
+        return DebeziumTransactions(
+            reader, layouts, placeholder, stream.transaction_topic, read_again=read_again
+        )
+    if stream.envelope == "debezium":
+        return DebeziumExact(reader, layouts, placeholder, lane_of, read_again)
+    return DebeziumUpsert(reader, layouts, placeholder, lane_of)

@@ -49,7 +49,8 @@ class UpsertEnvelope(Stateless):
             if values[own] != value:
                 raise BadValue(f'key and value have different values of "{own}"')
         layout = self._layout(name, key, datum.schema, values)
-        gathered.add(layout, writing.update(layout.oid, layout.row(values)), record.at_us)
+        message = writing.update(layout.oid, layout.row(values))
+        gathered.add(layout, message, record.at_us, (record,))
 
     def take_again(self, record: Record, gathered: Gathered) -> None:
         """Take a record that was parked."""
@@ -90,4 +91,4 @@ def delete_by_key(
     layout = layouts.of_key(name, tuple(key.values), key.schema)
     if layout is not None:
         message = writing.delete(layout.oid, key=layout.key_row(key.values))
-        gathered.add(layout, message, record.at_us)
+        gathered.add(layout, message, record.at_us, (record,))

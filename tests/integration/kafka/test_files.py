@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pgrepl.errors import SourceError
+from pgrepl.errors import SourceError, TargetError
 from tests.integration.kafka.test_upsert import put
 from tests.support.program import run_pgrepl
 from tests.support.streams.debezium_events import recorded
+from tests.support.streams.debezium_made import event
 from tests.support.streams.kafka import Stream
 
 AVRO = {
@@ -140,6 +141,38 @@ def test_events_that_debezium_sent_again_into_a_later_file_are_passed_over(targe
     assert stream.receive().change_count == 0
     stream.replay()
     assert stream.rows("select reason from replication.parked_table") == []
+
+
+def test_events_in_a_file_that_comes_late_are_refused_and_other_tables_go_on(target, tmp_path):
+    """They would be taken for events that came before."""
+    stream = Stream(
+        target, tmp_path, kind="files", path=str(tmp_path / "drop"), envelope="debezium"
+    )
+
+    def bring(name, number, lsn):
+        table = name.partition("/")[0].partition(".")[2]
+        own = event("c", table=table, after={"id": number}, last_commit=lsn, lsn=lsn, order=1)
+        write(tmp_path / "drop" / name, [({"id": number}, own)])
+
+    (tmp_path / "drop").mkdir()
+    bring("public.orders/2.jsonl", 2, 200)
+    bring("public.others/2.jsonl", 2, 200)
+    with pytest.raises(TargetError, match="no table"):
+        stream.receive()
+    for table in ("orders", "others"):
+        target.execute(f"create table feed_public.{table} (id int primary key)")
+    stream.bring()
+    bring("public.orders/1.jsonl", 1, 100)
+    bring("public.others/2.jsonl", 3, 300)
+    with pytest.raises(SourceError, match=r"orders/1.jsonl has events .*orders/2.jsonl"):
+        stream.receive()
+    stream.replay()
+    assert stream.rows("select id from feed_public.orders") == [(2,)]
+    assert stream.rows("select id from feed_public.others order by 1") == [(2,), (3,)]
+    (tmp_path / "drop/public.orders/1.jsonl").unlink()
+    bring("public.orders/3.jsonl", 1, 300)
+    stream.bring()
+    assert stream.rows("select id from feed_public.orders order by 1") == [(1,), (2,)]
 
 
 def test_what_needs_a_database_says_so(target, tmp_path):

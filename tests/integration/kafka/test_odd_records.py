@@ -1,16 +1,12 @@
-"""Records that nobody expects: of aborted transactions, without a key, about rows never seen."""
+"""Records that nobody expects: of aborted transactions, without a key."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import pytest
 from confluent_kafka import Producer
 
-from pgrepl.errors import TargetError
 from tests.integration.kafka.test_upsert import KEY, put
-from tests.support.streams.debezium_made import event
 from tests.support.streams.kafka import CLIENT_LOG
 
 
@@ -57,18 +53,3 @@ def test_deletes_of_rows_that_nobody_has_do_nothing_and_what_has_no_key_is_parke
     assert (result.error, result.parked) == (None, [])
     assert stream.rows("select * from feed_public.people") == [(2, "bob")]
     assert len(stream.rows("select from replication.parked_record")) == 4
-
-
-def test_retraction_of_a_row_never_seen_parks_its_table_alone(topics, stream_of):
-    """Under upserts it is nothing; where each event counts, a row is missing, and that is said."""
-    lost, sound = topics.make("public.lost"), topics.make("public.sound")
-    stream = stream_of(lost, sound, envelope="debezium")
-    place: dict[str, Any] = {"last_commit": 1000, "lsn": 1000, "order": 1}
-    topics.send(sound, [({"id": 1}, event("c", table="sound", after={"id": 1}, **place))])
-    topics.send(lost, [({"id": 9}, event("d", table="lost", before={"id": 9}, **place))])
-    with pytest.raises(TargetError, match="no table"):
-        stream.receive()
-    for table in ("lost", "sound"):
-        stream.target.execute(f"create table feed_public.{table} (id int primary key)")
-    assert stream.bring().parked == [("public", "lost")]
-    assert stream.rows("select id from feed_public.sound") == [(1,)]

@@ -267,7 +267,7 @@ def test_begin_whose_time_no_calendar_has_is_refused_by_replay_and_passes_receiv
 
 def test_begin_says_who_committed_when_and_where():
     read = PGOUTPUT.read_begin(begin(0x1_0000_0010, at=1_500_000, xid=9))
-    assert read == (9, "2000-01-01 00:00:01.500000+00", 0x1_0000_0010)
+    assert read == (9, "2000-01-01 00:00:01.500000+00", 0x1_0000_0010, ())
 
 
 def test_value_in_another_encoding_is_escaped_for_people_and_refused_for_machines():

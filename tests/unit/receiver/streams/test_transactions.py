@@ -10,6 +10,7 @@ import pytest
 from pgrepl.decoding.debezium.placeholders import Placeholder
 from pgrepl.decoding.pgoutput.framing import unpack
 from pgrepl.decoding.records.serialized import JsonReader
+from pgrepl.errors import SourceError
 from pgrepl.receiver.streams.transactions import DebeziumTransactions
 from pgrepl.receiver.streams.waiting import Memory
 from tests.support.streams.debezium_made import end, event
@@ -223,3 +224,67 @@ def test_snapshot_that_is_begun_again_empties_its_table_after_what_came_before()
     # The first row; the table is emptied; the rows of the newer snapshot and what follows it.
     assert kinds.endswith(b"TIIIII")
     assert kinds.count(b"T") == 1
+
+
+def keyless(rig, partition, number, **given):
+    own = event("c", after={"id": number, "n": number}, **given)
+    rig.take((f"srv.public.{own['source']['table']}", partition), None, own)
+
+
+def test_events_without_a_key_that_are_sent_again_to_another_partition_are_passed_over():
+    rig = Rig()
+    keyless(rig, 0, 1, last_commit=10, lsn=20, order=1)
+    rig.end(1, 30, orders=2)
+    # The one that was there is not the one that is missing.
+    keyless(rig, 1, 1, last_commit=10, lsn=20, order=1)
+    assert rig.numbers() == []
+    keyless(rig, 0, 2, last_commit=10, lsn=21, order=2)
+    assert rig.numbers() == [1, 2]
+    keyless(rig, 1, 2, last_commit=10, lsn=21, order=2)
+    assert rig.numbers() == []
+    keyless(rig, 0, 3, xid=2, last_commit=30, lsn=31, order=1)
+    rig.end(2, 40, orders=1)
+    assert rig.numbers() == [3]
+    # After a restart too.
+    again = Rig()
+    for place in (*rig.places, ENDS):
+        again.envelope.restore(place, rig.envelope.state_of(place), 1 if place == ENDS else 2)
+    keyless(again, 1, 3, xid=2, last_commit=30, lsn=31, order=1)
+    keyless(again, 1, 4, xid=3, last_commit=40, lsn=41, order=1)
+    again.end(3, 50, orders=1)
+    assert again.numbers() == [4]
+
+
+def test_events_without_a_key_of_a_topic_that_was_found_late_are_taken():
+    rig = Rig()
+    keyless(rig, 0, 1, last_commit=10, lsn=20, order=1)
+    rig.end(1, 30, orders=1, late=2)
+    rig.end(2, 40, late=1)
+    assert rig.numbers() == [1]
+    late = [("srv.public.lines2", number) for number in range(2)]
+    for place in late:
+        rig.envelope.restore(place, {}, 2)
+        rig.offsets[place] = 0
+    for partition, number in ((0, 5), (1, 6)):
+        own = event(
+            "c",
+            table="lines",
+            after={"id": number, "n": 0},
+            last_commit=10,
+            lsn=20 + number,
+            order=number,
+        )
+        rig.take(late[partition], None, own)
+    assert rig.numbers() == [5, 6]
+
+
+def test_ends_of_another_server_whose_log_began_again_are_refused():
+    rig = Rig()
+    rig.insert(0, 1, last_commit=1000, lsn=1020, order=1)
+    rig.end(1, 1030, orders=1)
+    assert rig.numbers() == [1]
+    later = end(9, 50, {"orders": 1})
+    rig.take(ENDS, {"id": "1:1030"}, end(1, 1030, {"orders": 1}))
+    later["ts_ms"] += 1
+    with pytest.raises(SourceError, match="another server"):
+        rig.take(ENDS, {"id": "9:50"}, later)
