@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Literal
 
-from psycopg.sql import SQL, Identifier
-
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.errors import PgreplError, TargetUnavailable, UsageError
@@ -19,21 +17,21 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync.chunked import cancel_chunks
-from pgrepl.resync.joining.join import hidden_name
 from pgrepl.resync.release import apply_waiting, retry_waiting
 from pgrepl.resync.whole.shadow import drop_shadow
 from pgrepl.store.migrations import migrate
 from pgrepl.store.parked import find_kind, follow_parking, unpark
 from pgrepl.store.progress.shard_progress import take_positions
+from pgrepl.store.resync.joins import drop_hidden, drop_hidden_roots
 from pgrepl.store.resync.resync_chunks import remove_chunks
 from pgrepl.store.resync.running_resyncs import (
     ResyncRow,
     ask_cancel,
-    find_resync,
+    find_resync_now,
     read_resyncs,
     remove_resync,
 )
-from pgrepl.store.sources import find_source, read_target_schemas
+from pgrepl.store.sources import find_source
 from pgrepl.store.tables.copy_work import remove_parts
 from pgrepl.store.tables.source_tables import remove_table_row, restore_table
 
@@ -73,44 +71,61 @@ def cancel_tables(
                     f'no resync of source "{source.name}" is under way for the names given',
                     hint="pgrepl status shows those that are.",
                 )
-            ask_cancel(target, row.source_id, [resync.key for resync in chosen])
+            ask_cancel(target, [resync.resync_id for resync in chosen])
             deadline = time.monotonic() + wait_s
             outcomes: dict[tuple[str, str], CancelOutcome] = {}
             for resync in chosen:
-                locks = resync_lock(source.name, resync.key), resync_run_lock(resync.resync_id)
-                while not all(try_lock(target, lock) for lock in locks):
+                while not _is_ours(target, source, resync):
                     if time.monotonic() > deadline:
                         raise TargetUnavailable(
                             f"{endpoint}: the resync of {shown_name(*resync.key)} does not end",
                             hint="It is asked to, and will; it is put back by the same command.",
                         )
                     pause(_POLL_S)
-                found = find_resync(target, row.source_id, resync.key)
-                if (
-                    found is not None
-                    and found.way == "chunked"
-                    and found.state != "requested"
-                    and not found.is_first
-                ):
-                    cancel_chunks(target, endpoint, found, wait_s, pause)
-                    outcomes[resync.key] = "cancelled"
-                    continue
-                outcomes[resync.key] = _put_back(config, source, target, resync.key, row.source_id)
+                outcomes[resync.key] = _end(config, source, target, resync, (wait_s, pause))
     return outcomes
 
 
-def _put_back(
+def _is_ours(target: Connection, source: SourceConfig, resync: ResyncRow) -> bool:
+    """Take a resync in hand, by the name that its table has now; False: another session has it."""
+    if not try_lock(target, resync_run_lock(resync.resync_id)):
+        return False
+    now = find_resync_now(target, resync.resync_id)
+    return now is None or try_lock(target, resync_lock(source.name, now.key))
+
+
+def _end(
     config: Config,
     source: SourceConfig,
     target: Connection,
-    key: tuple[str, str],
-    source_id: int,
+    asked: ResyncRow,
+    waiting: tuple[float, Callable[[float], None]],
 ) -> CancelOutcome:
-    resync = find_resync(target, source_id, key)
-    if resync is None or (resync.state == "catching up" and resync.way == "whole"):
+    """End a resync that nobody runs, under whatever name DDL gives its table meanwhile."""
+    while (resync := find_resync_now(target, asked.resync_id)) is not None:
+        is_live = resync.way == "chunked" and resync.state != "requested" and not resync.is_first
+        outcome = (
+            cancel_chunks(target, config.target.endpoint, resync, *waiting)
+            if is_live
+            else _put_back(config, source, target, resync)
+        )
+        if outcome is not None:
+            return outcome
+    return "done already"
+
+
+def _put_back(
+    config: Config, source: SourceConfig, target: Connection, resync: ResyncRow
+) -> CancelOutcome | None:
+    """Put a table back; None: DDL has given it another name, or another state, meanwhile."""
+    source_id, key = resync.source_id, resync.key
+    if resync.state == "catching up" and resync.way == "whole":
         # The rows are in place: all that is left is what waited.
-        if resync is not None and find_kind(target, source_id, key) == "resync":
+        if find_kind(target, source_id, key) == "resync":
             apply_waiting(config, target, source.name, [key])
+        else:
+            # Or that could not be applied, and the table is parked for it.
+            remove_resync(target, resync.resync_id)
         return "done already"
     is_live = resync.state_before == "ready"
     failed: PgreplError | None = None
@@ -119,11 +134,13 @@ def _put_back(
         follow_parking(target, source_id)
         # Who applies changes of a new table in chunks has it in hand no more.
         take_positions(target, source_id)
+        now = find_resync_now(target, resync.resync_id)
+        if now is None or (now.key, now.state) != (key, resync.state):
+            return None
         remove_chunks(target, resync.resync_id)
         remove_parts(target, source_id, [key])
         drop_shadow(target, resync.resync_id)
-        if resync.is_first:
-            _drop_hidden(target, resync)
+        drop_hidden(target, resync.resync_id)
         is_parked_by_us = find_kind(target, source_id, key) == "resync"
         if resync.state == "requested":
             pass
@@ -135,6 +152,7 @@ def _put_back(
             # Its changes were passed over before, too.
             unpark(target, source_id, key)
         remove_resync(target, resync.resync_id)
+        drop_hidden_roots(target, source_id)
         if is_parked_by_us and is_live:
             # Together with what is put back: nobody else would go on with the table.
             try:
@@ -146,20 +164,3 @@ def _put_back(
     if failed is not None:
         raise failed
     return "cancelled"
-
-
-def _drop_hidden(target: Connection, resync: ResyncRow) -> None:
-    """Drop a new table that nobody has seen, and the root that was made for it alone."""
-    schema = read_target_schemas(target, resync.source_id).get(resync.schema_name)
-    if schema is None:
-        return
-    place = Identifier(schema, hidden_name(resync.source_oid))
-    target.execute(SQL("drop table if exists {}").format(place))
-    empty = target.execute(
-        "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace"
-        " where n.nspname = %s and c.relkind = 'p' and c.relname ~ '^pgrepl_shadow_[0-9]+$'"
-        " and not exists (select from pg_inherits i where i.inhparent = c.oid)",
-        (schema,),
-    ).fetchall()
-    for (name,) in empty:
-        target.execute(SQL("drop table {}").format(Identifier(schema, name)))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pgrepl.catalog.tables import SourceTable, read_tables
+from pgrepl.catalog.tables import SourceTable, read_table_names
 from pgrepl.config.model import Config, SourceConfig
-from pgrepl.config.rules import Rules
 from pgrepl.ddl_capture.missed import is_behind
 from pgrepl.ddl_capture.source import is_capturing
 from pgrepl.errors import SourceChanged
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.resync.leftovers import forget_ended
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.store.parked_ddl import find_group
 from pgrepl.store.sources import SourceRow, find_source
@@ -63,11 +63,13 @@ def await_settled(
         row = find_source(target, source.name)
         deadline = time.monotonic() + options.wait_s
         while row is not None:
-            names = {table.oid: table.key for table in read_tables(session, Rules())}
+            names = read_table_names(session)
+            busy = forget_ended(target, row, names)
             is_renamed = any(names.get(table.oid) != table.key for table in changed.tables)
             if is_renamed and not is_capturing(session):
                 break
-            if _is_settled(session, target, row, changed.tables, names):
+            is_held = any(table.oid in busy for table in changed.tables)
+            if not is_held and _is_settled(session, target, row, changed.tables, names):
                 return [names[table.oid] for table in changed.tables if table.oid in names]
             if time.monotonic() > deadline:
                 break
@@ -80,7 +82,7 @@ def _is_settled(
     target: Connection,
     row: SourceRow,
     tables: Sequence[SourceTable],
-    names: dict[int, tuple[str, str]],
+    names: Mapping[int, tuple[str, str]],
 ) -> bool:
     """Whether the copies have the names of now, and no DDL waits for them."""
     if is_behind(session, target, row):

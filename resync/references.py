@@ -9,12 +9,13 @@ from psycopg.sql import SQL, Identifier
 
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.naming import shown_name
+from pgrepl.failpoint import reach
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.joining.late_keys import LOCK_TIMEOUT
-from pgrepl.resync.joining.missing_keys import note_missing_keys
+from pgrepl.resync.joining.missing_keys import await_keys
 from pgrepl.resync.sides import Sides
 from pgrepl.store.rules import RULES_CHANGED
-from pgrepl.store.sources import read_target_schemas
+from pgrepl.store.tables.places import read_places
 from pgrepl.store.tables.table_marks import read_marked_for
 
 __all__ = ["References"]
@@ -26,12 +27,16 @@ class References:
     """Foreign keys to some tables that are about to be copied again."""
 
     def __init__(self, sides: Sides, tables: Sequence[SourceTable]) -> None:
-        """See which of them had other rules."""
+        """See which of them are filtered, and leave word of those that are so no longer.
+
+        The mark that tells it goes when the copy begins.
+        """
         self._sides = sides
+        self._filtered = [table for table in tables if table.where]
         with translated(sides.endpoint, "cannot read the tables"):
             other = read_marked_for(sides.target, sides.source_id, RULES_CHANGED)
-        self._filtered = [table for table in tables if table.where]
-        self._freed = [table for table in tables if not table.where and table.key in other]
+            await_keys(sides, [t.key for t in tables if not t.where and t.key in other])
+        reach("resync.references_awaited")
 
     def drop(self) -> None:
         """Drop those to tables that will not have all rows."""
@@ -42,8 +47,8 @@ class References:
         sides = self._sides
         with translated(sides.endpoint, "cannot drop foreign keys"), sides.target.transaction():
             sides.target.execute(LOCK_TIMEOUT)
-            schemas = read_target_schemas(sides.target, sides.source_id)
-            places = [(schemas[schema], name) for schema, name in keys if schema in schemas]
+            known = read_places(sides.target, sides.source_id)
+            places = list(filter(None, map(known.find, keys)))
             rows = sides.target.execute(
                 "select n.nspname::text, c.relname::text, k.conname::text"
                 " from unnest(%s::text[], %s::text[]) as w (schema_name, table_name)"
@@ -54,7 +59,7 @@ class References:
                 " join pg_class c on c.oid = k.conrelid"
                 " join pg_namespace n on n.oid = c.relnamespace"
                 " where n.nspname = any (%s::text[]) order by 1, 2, 3",
-                ([s for s, _ in places], [t for _, t in places], list(schemas.values())),
+                ([s for s, _ in places], [t for _, t in places], list(known.schemas.values())),
             ).fetchall()
             for schema, table, name in rows:
                 sides.target.execute(
@@ -66,8 +71,4 @@ class References:
                 logger.warning(
                     "foreign key %s of %s is dropped: rules filter rows that it is to", name, where
                 )
-
-    def note(self) -> None:
-        """Have those made again that are to tables which have all rows now."""
-        for table in self._freed:
-            note_missing_keys(self._sides, table)
+        reach("resync.references_dropped")

@@ -23,9 +23,10 @@ from pgrepl.replayer.parked.work_off import retry_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync.report import ResyncOptions
-from pgrepl.resync.run import resync_tables
+from pgrepl.resync.run import make_awaited_keys, resync_tables
+from pgrepl.store.parked import list_parked
 from pgrepl.store.resync.resync_queue import clear_due, read_due
-from pgrepl.store.resync.running_resyncs import remove_resync_of
+from pgrepl.store.resync.running_resyncs import find_resync, remove_resync
 from pgrepl.store.tables.copy_work import TableProgress
 
 if TYPE_CHECKING:
@@ -53,15 +54,22 @@ def apply_waiting(
     applied: dict[tuple[str, str], int] = {}
     failed: PgreplError | None = None
     for key in tables:
+        if applied and key not in {table.name for table in list_parked(connection, source)}:
+            # DDL was about both: it was worked off with one before it, and its resync is over.
+            applied[key] = 0
+            continue
         source_id = find_parked(connection, source, shown_name(*key)).source_id
         due = [table for table in read_due(connection, source_id) if table.key == key]
+        # Found before: once it goes on, DDL may give its name to another table.
+        resync = find_resync(connection, source_id, key)
         try:
             applied[key] = retry_waiting(config, connection, source, key)
         except PgreplError as exc:
             failed = failed or exc
         else:
             clear_due(connection, source_id, due)
-            remove_resync_of(connection, source_id, key)
+            if resync is not None:
+                remove_resync(connection, resync.resync_id)
     if failed is not None:
         raise failed
     return applied
@@ -124,6 +132,8 @@ class TableCopies:
             for table in tables:
                 take_lock(connection, resync_lock(source, table))
             apply_waiting(self.config, connection, source, tables)
+        # Who was to make them was killed.
+        make_awaited_keys(self.config, self.config.source(source))
 
     def apply_waiting(self, source: str, tables: Sequence[tuple[str, str]]) -> None:
         """Apply what waited for tables that this process has copied."""

@@ -13,7 +13,7 @@ import psycopg
 from pgrepl.basebackup.report import Watcher
 from pgrepl.basebackup.same_source import check_same
 from pgrepl.catalog.rule_facts import check_rules
-from pgrepl.catalog.tables import SourceTable
+from pgrepl.catalog.tables import SourceTable, read_table_names
 from pgrepl.catalog.unreadable import unreadable_error
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
@@ -21,7 +21,6 @@ from pgrepl.errors import PgreplError, SourceChanged, TargetError, UsageError
 from pgrepl.postgres.advisory_locks import (
     copy_lock,
     resync_lock,
-    resync_run_lock,
     share_session_lock,
     take_lock,
 )
@@ -29,33 +28,31 @@ from pgrepl.postgres.connect import connect
 from pgrepl.postgres.server import identify
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.changed import TablesChangedError, await_settled
-from pgrepl.resync.choice import TableFacts, choose_way
-from pgrepl.resync.chunked import ChunkedResync, ObstacleError, find_obstacle, run_chunked
+from pgrepl.resync.chunked import ChunkedResync, ObstacleError, run_chunked
 from pgrepl.resync.joining.empty_roots import make_empty_roots
 from pgrepl.resync.joining.late_keys import make_late_keys
+from pgrepl.resync.joining.missing_keys import is_awaited, note_awaited
+from pgrepl.resync.leftovers import forget_ended
 from pgrepl.resync.references import References
 from pgrepl.resync.report import CancelledError, ResyncOptions, ResyncReport
+from pgrepl.resync.requests import Requests
 from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.slot import check_slot
 from pgrepl.resync.tables import Choosing, DdlPendingError
 from pgrepl.resync.whole.run import WholeResync
 from pgrepl.resync.whole.shadow import drop_orphans
 from pgrepl.store.migrations import migrate
-from pgrepl.store.parked import find_kind
 from pgrepl.store.resync.running_resyncs import (
     Amount,
     ResyncRow,
     fail_resync,
-    find_resync,
-    request_resync,
 )
 from pgrepl.store.rules import check_current
 from pgrepl.store.sources import SourceRow, find_source
-from pgrepl.store.tables.copy_work import TableProgress, read_progress
-from pgrepl.store.tables.source_tables import read_conditions
+from pgrepl.store.tables.copy_work import TableProgress, read_left_out, read_progress
 from pgrepl.terminal import command
 
-__all__ = ["resync_tables"]
+__all__ = ["make_awaited_keys", "resync_tables"]
 
 logger = logging.getLogger(__name__)
 
@@ -139,6 +136,7 @@ def _attempt(
                 source_session=source_session,
             )
             check_slot(sides)
+            forget_ended(target, row, read_table_names(source_session))
             choosing = Choosing(sides)
             tables = choosing.choose()
             gone = choosing.forget_gone()
@@ -159,8 +157,7 @@ def _attempt(
                 hint="Write schema.table as on the source; * stands for any characters.",
             )
         make_empty_roots(sides, choosing.empty_roots)
-        references = References(sides, tables)
-        references.drop()
+        References(sides, tables).drop()
         run = _Run(sides, choosing, watcher)
         copied, live = run.copy(tables) if tables else ((), ())
         if copied:
@@ -168,7 +165,7 @@ def _attempt(
             go_on(copied)
             run.finish()
         if tables:
-            references.note()
+            note_awaited(sides)
             make_late_keys(sides)
     return ResyncReport(
         source=source.name,
@@ -178,6 +175,27 @@ def _attempt(
         passed_over=passed_over,
         seconds=0.0,
     )
+
+
+def make_awaited_keys(config: Config, source: SourceConfig) -> None:
+    """Make the foreign keys that a resync which was killed left word of."""
+    endpoint = config.target.endpoint
+    with connect(endpoint, _STAGE) as target:
+        with translated(endpoint, "cannot look for foreign keys"):
+            row = _checked(source, find_source(target, source.name))
+            if not any(map(is_awaited, read_left_out(target, row.source_id))):
+                return
+        with connect(source.endpoint, _STAGE) as source_session:
+            sides = Sides(
+                config=config,
+                source=source,
+                options=ResyncOptions(tables=TableSelection.of([])),
+                row=row,
+                target=target,
+                source_session=source_session,
+            )
+            note_awaited(sides)
+            make_late_keys(sides)
 
 
 def _checked(source: SourceConfig, row: SourceRow | None) -> SourceRow:
@@ -206,7 +224,7 @@ class _Run:
         for table in tables:
             take_lock(self._target, resync_lock(self._sides.source.name, table.key))
         with translated(endpoint, "cannot record what is to be copied"):
-            rows = {table.key: self._request(table) for table in tables}
+            rows = Requests(self._sides, self._choosing).make(tables)
         chunked = [t for t in tables if rows[t.key].way == "chunked"]
         live: list[tuple[str, str]] = []
         try:
@@ -248,55 +266,6 @@ class _Run:
         if wholes:
             self._wholes.append(WholeResync(self._sides, self._choosing, self._watcher))
             self._wholes[-1].run(wholes)
-
-    def _request(self, table: SourceTable) -> ResyncRow:
-        """Record that a table is copied, in which way, and how far an earlier run came."""
-        source_id = self._sides.source_id
-        begun = find_resync(self._target, source_id, table.key)
-        if begun is not None:
-            # Whoever began it may have it in hand still, by another name that the table had.
-            take_lock(self._target, resync_run_lock(begun.resync_id))
-        ((size,),) = self._sides.source_session.execute(
-            "select coalesce(pg_table_size(%s::regclass), 0)", (table.oid,)
-        ).fetchall()
-        condition = read_conditions(self._target, source_id).get(table.key)
-        facts = TableFacts(
-            name=shown_name(*table.key),
-            size_bytes=size,
-            is_first=self._choosing.is_first(table),
-            is_live=condition is not None
-            and condition.state == "ready"
-            and condition.parked_reason is None,
-            chunk_obstacle="its copy has other columns"
-            if self._choosing.is_remade(table)
-            else find_obstacle(self._sides.source_session, self._target, self._sides.row, table),
-            begun=None if begun is None else begun.way,
-        )
-        way = choose_way(facts, self._sides.options.way).way
-        row = request_resync(
-            self._target,
-            source_id,
-            table.key,
-            oid=table.oid,
-            way=way,
-            is_first=facts.is_first,
-            max_rate=self._sides.options.max_rate,
-            row_estimate=table.row_estimate,
-            byte_estimate=size,
-            rules=table.rules,
-        )
-        take_lock(self._target, resync_run_lock(row.resync_id))
-        is_other = begun is not None and (
-            (begun.way, begun.source_oid, begun.rules) != (way, table.oid, table.rules)
-        )
-        if is_other or (
-            row.state == "catching up"
-            and row.way == "whole"
-            and find_kind(self._target, source_id, table.key) != "resync"
-        ):
-            # What waited could not be applied to that copy, or was: this is another resync.
-            return replace(row, way=way, state="requested")
-        return row
 
     def _run_chunked(self, table: SourceTable, resync: ResyncRow) -> ResyncRow:
         """Copy a table in chunks; as a whole, if it cannot be any more and that was not asked for.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import Config, SourceConfig
+from pgrepl.config.naming import NameClashError
+from pgrepl.errors import TargetError
 from pgrepl.postgres.connect import Connection
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.store.resync.running_resyncs import ResyncRow
 from pgrepl.store.sources import SourceRow
+from pgrepl.store.tables.source_names import Mention, source_names
 
 __all__ = ["Sides", "Whole"]
 
@@ -36,6 +41,28 @@ class Sides:
     def source_id(self) -> int:
         """The number of the source on the target."""
         return self.row.source_id
+
+    @contextmanager
+    def source_names(self, texts: Iterable[str] | None = None) -> Iterator[None]:
+        """Give copies that some texts name, or all, the names of their tables.
+
+        In the target's open transaction, until the block ends.
+
+        Raises
+        ------
+        TargetError
+            when something else has a name that a copy is to have.
+
+        """
+        mention = Mention() if texts is None else Mention.of(texts)
+        try:
+            with source_names(self.target, self.source_id, self.source.rules, mention):
+                yield
+        except NameClashError as exc:
+            raise TargetError(
+                f"{self.endpoint}: {exc}",
+                hint="Rename it, or choose another name in the rules, and run the same command.",
+            ) from exc
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pgrepl.errors import SourceChanged, TargetError
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.sides import Sides
 from pgrepl.store.parked_ddl import find_group
-from pgrepl.store.sources import read_target_schemas
+from pgrepl.store.tables.places import read_places
 from pgrepl.store.tables.source_tables import find_copy, read_source_oids, remove_table_row
 from pgrepl.store.tables.table_marks import read_marked_pending, read_needing
 from pgrepl.store.tables.unselected import find_unselected
@@ -35,14 +35,16 @@ class Choosing:
         self._source = sides.source
         self._endpoint = sides.endpoint
         self._target = sides.target
-        self.schemas = read_target_schemas(sides.target, sides.source_id)
+        self.places = read_places(sides.target, sides.source_id)
         #: Tables asked for that the role may not read: they keep nobody from copying the others.
         self.unreadable: Sequence[Unreadable] = ()
         self._first: set[tuple[str, str]] = set()
         #: Partitioned tables asked for that have no partition and that the target has not.
         self.empty_roots: Sequence[SourceTable] = ()
-        #: Which relations of the source the copies are taken for.
-        self._oids = dict(read_source_oids(sides.target, sides.source_id))
+        #: Which relations of the source the copies were noted to be of, when this began.
+        self._noted = read_source_oids(sides.target, sides.source_id)
+        #: Which ones they are taken for.
+        self._oids = dict(self._noted)
         #: Tables whose copies have other columns, and the other partitions of their roots.
         self._remade: set[tuple[str, str]] = set()
 
@@ -159,13 +161,22 @@ class Choosing:
         """Whether the target has no copy of a table yet."""
         return table.key in self._first
 
+    def is_still_called(
+        self, table: SourceTable, found: Mapping[tuple[str, str], int | None]
+    ) -> bool:
+        """Whether the copy of a table has the name that it had, by names and OIDs of now."""
+        noted = self._noted.get(table.key)
+        if self.is_first(table):
+            return found.get(table.key) == noted and self._find_copy(table) is None
+        return table.key in found and (noted is None or found[table.key] == noted)
+
     def is_remade(self, table: SourceTable) -> bool:
         """Whether the copy of a table gets the source's structure with the rows."""
         return table.key in self._remade
 
     def _find_copy(self, table: SourceTable) -> int | None:
         return find_copy(
-            self._target, self._sides.source_id, table.key, self.schemas.get(table.schema)
+            self._target, self._sides.source_id, table.key, self.places.schemas.get(table.schema)
         )
 
     def find_passed_over(self) -> Sequence[tuple[str, str]]:
@@ -187,11 +198,15 @@ class Choosing:
             for schema, table in marked
             if (schema, table) not in present
             and self._sides.options.tables.matches(schema, table)
-            and not relation_exists(self._target, self.schemas.get(schema), table)
+            and not self._has_relation((schema, table))
         ]
         for key in gone:
             remove_table_row(self._target, self._sides.source_id, key)
         return gone
+
+    def _has_relation(self, key: tuple[str, str]) -> bool:
+        place = self.places.find(key)
+        return place is not None and relation_exists(self._target, *place)
 
     def check_columns(self, tables: Collection[SourceTable]) -> None:
         """Make sure that no table changed since it was chosen.

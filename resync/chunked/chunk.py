@@ -125,6 +125,7 @@ class ChunkMaker:
     source_session: Connection
     target: Connection
     source_id: int
+    resync_id: int
     table: SourceTable
     watermarks: Watermarks
 
@@ -165,7 +166,7 @@ class ChunkMaker:
         restart: int | None = None
         with self._awaits_ddl(), self.target.transaction():
             self.target.execute("set local session_replication_role = replica")
-            copy = find_live_copy(self.target, self.source_id, self.table.key)
+            copy = find_live_copy(self.target, self.source_id, self.table.key, self.resync_id)
             begin = time.monotonic()
             if copy is None:
                 raise EndedError(self.table.key)

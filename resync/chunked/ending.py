@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.naming import shown_name
@@ -58,7 +59,9 @@ class Ending:
 
     def find_copy(self) -> LiveCopy:
         """Return how far it is, its row locked."""
-        copy = find_live_copy(self.target, self.resync.source_id, self.resync.key)
+        copy = find_live_copy(
+            self.target, self.resync.source_id, self.resync.key, self.resync.resync_id
+        )
         if copy is None:
             raise EndedError(self.resync.key)
         return copy
@@ -97,7 +100,14 @@ class Ending:
         return True
 
     def cancel(self) -> bool:
-        """End it as it is, if replay has passed all chunks."""
+        """End it as it is, if replay has passed all chunks.
+
+        Raises
+        ------
+        EndedError
+            when DDL has removed it, or given it another name.
+
+        """
         with translated(self.endpoint, "cannot cancel a resync"), self.target.transaction():
             take_positions(self.target, self.resync.source_id)
             self.find_copy()
@@ -116,8 +126,10 @@ def cancel_chunks(
     resync: ResyncRow,
     wait_s: float,
     pause: Callable[[float], None],
-) -> None:
+) -> Literal["cancelled"] | None:
     """End the resync of a table that nobody copies any more; ranges that are copied stay.
+
+    None: DDL has removed it meanwhile, or given the table another name.
 
     Raises
     ------
@@ -127,7 +139,12 @@ def cancel_chunks(
     """
     ending = Ending(target, endpoint, resync)
     deadline = time.monotonic() + wait_s
-    while not ending.cancel():
+    while True:
+        try:
+            if ending.cancel():
+                return "cancelled"
+        except EndedError:
+            return None
         if time.monotonic() > deadline:
             raise TargetUnavailable(
                 f"{endpoint}: replay does not pass the last chunk of {shown_name(*resync.key)}",

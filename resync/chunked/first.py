@@ -18,16 +18,17 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.chunked.chunk import ObstacleError
 from pgrepl.resync.chunked.keys import find_key
 from pgrepl.resync.chunked.obstacle import find_obstacle
-from pgrepl.resync.joining.join import Join, check_received, hidden_name, publish
+from pgrepl.resync.joining.join import Join, check_received, publish
 from pgrepl.resync.joining.late_keys import make_late_keys
-from pgrepl.resync.joining.missing_keys import note_missing_keys
+from pgrepl.resync.joining.missing_keys import await_keys, note_awaited
+from pgrepl.resync.overtaken import overtaken
 from pgrepl.resync.sides import Sides
 from pgrepl.resync.whole.restructure import Remake
 from pgrepl.store.progress.shard_progress import take_positions
-from pgrepl.store.resync.joins import drop_hidden, finish_join, set_hidden
+from pgrepl.store.resync.joins import drop_hidden, finish_join, hidden_name, set_hidden
 from pgrepl.store.resync.resync_chunks import remove_chunks, set_chunk_key
 from pgrepl.store.resync.running_resyncs import ResyncRow, set_structure, start_resync
-from pgrepl.store.sources import read_target_schemas
+from pgrepl.store.tables.places import read_places
 from pgrepl.store.tables.source_tables import add_joining_table, begin_copies
 
 __all__ = ["FirstCopy"]
@@ -99,8 +100,9 @@ class FirstCopy:
         resync_id = self._resync.resync_id
         # Who applies changes of this source now knows nothing of the table.
         take_positions(target, sides.source_id)
+        if not start_resync(target, resync_id, table.key, "chunked"):
+            raise overtaken(sides.source.endpoint, table)
         join.make()
-        start_resync(target, resync_id, "chunked")
         remove_chunks(target, resync_id)
         add_joining_table(target, sides.source_id, table.key, table.definition, table.oid)
         begin_copies(
@@ -119,6 +121,8 @@ class FirstCopy:
         if self._join is None:
             raise AssertionError("a table is shown that was not made")
         self._join.show()
+        # DDL could not make those while it was not there.
+        await_keys(self._sides, [self._table.key])
         finish_join(self._sides.target, self._resync.resync_id)
 
     def finish(self) -> None:
@@ -126,12 +130,12 @@ class FirstCopy:
         sides = self._sides
         reach("resync.joined")
         with translated(sides.endpoint, "cannot analyze the table"):
-            schemas = read_target_schemas(sides.target, sides.source_id)
+            places = read_places(sides.target, sides.source_id)
             keys: Sequence[tuple[str, str]] = [self._table.key]
-            analyze(sides.target, sides.endpoint, keys, schemas, 1)
+            analyze(sides.target, sides.endpoint, keys, places, 1)
         if self._join is not None:
             with translated(sides.endpoint, "cannot set the sequences"):
                 self._join.set_sequences()
         make_late_keys(sides)
-        note_missing_keys(sides, self._table)
+        note_awaited(sides)
         make_late_keys(sides)

@@ -31,6 +31,7 @@ from pgrepl.resync.chunked.pacing import FIRST_LIMIT, fitting_rows, most_bytes, 
 from pgrepl.resync.chunked.passing import Look, Passing
 from pgrepl.resync.chunked.watermarks import Watermarks
 from pgrepl.resync.open_transactions import await_commits
+from pgrepl.resync.overtaken import overtaken
 from pgrepl.resync.report import CancelledError
 from pgrepl.resync.sides import Sides
 from pgrepl.resync.slot import check_slot
@@ -45,8 +46,7 @@ from pgrepl.store.resync.resync_chunks import (
 from pgrepl.store.resync.running_resyncs import (
     Amount,
     ResyncRow,
-    find_resync,
-    find_resync_name,
+    find_resync_now,
     read_amount,
     remove_resync,
     start_resync,
@@ -191,8 +191,13 @@ class _Run:
     def _begin_again(self) -> ChunkMaker | None:
         """Begin with a new table again whose structure DDL changed; None: that did not happen."""
         with self._on_target("cannot look for"):
-            resync = find_resync(self._target, self._source_id, self._key)
-        if resync is None or not resync.is_first or resync.state != "requested":
+            resync = find_resync_now(self._target, self._resync_id)
+        if (
+            resync is None
+            or resync.key != self._key
+            or not resync.is_first
+            or resync.state != "requested"
+        ):
             return None
         with translated(self._sides.source.endpoint, "cannot read the catalogue"):
             read = read_tables(self._sides.source_session, self._sides.source.rules)
@@ -213,9 +218,10 @@ class _Run:
         """Go on under the name that DDL gave the copy, and say whether it did."""
         work = self._work
         with self._on_target("cannot look for"):
-            key = find_resync_name(self._target, self._resync_id)
-        if key is None:
+            now = find_resync_now(self._target, self._resync_id)
+        if now is None:
             raise EndedError(self._key)
+        key = now.key
         if key == self._key:
             return False
         take_lock(self._target, resync_lock(self._sides.source.name, key))
@@ -229,9 +235,10 @@ class _Run:
         with self._on_target("cannot begin"), self._target.transaction():
             # Who applies changes of this source now knows the table as one like others.
             take_positions(self._target, self._source_id)
-            start_resync(self._target, self._resync_id, "chunked")
+            if not start_resync(self._target, self._resync_id, self._key, "chunked"):
+                raise overtaken(self._sides.source.endpoint, self._work.table)
             restart_chunks(self._target, self._resync_id)
-            begin_live(self._target, self._source_id, self._work.table.key)
+            begin_live(self._target, self._source_id, self._key)
             set_chunk_key(self._target, self._resync_id, self._find_key())
 
     def _find_key(self) -> list[str]:
@@ -271,6 +278,7 @@ class _Run:
             source_session=self._sides.source_session,
             target=self._target,
             source_id=self._source_id,
+            resync_id=self._resync_id,
             table=table,
             watermarks=self._watermarks,
         )

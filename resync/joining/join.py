@@ -28,6 +28,7 @@ from pgrepl.catalog.ownership import ensure_owner, hand_over
 from pgrepl.catalog.tables import SourceTable
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
 from pgrepl.errors import SourceError, TargetError
+from pgrepl.failpoint import reach
 from pgrepl.postgres.advisory_locks import find_holder, receive_lock
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
@@ -35,6 +36,7 @@ from pgrepl.publications.make import make_publications
 from pgrepl.resync.joining.late_keys import LOCK_TIMEOUT, late_key
 from pgrepl.resync.sides import Sides
 from pgrepl.store.resync.awaited import clear_due_of
+from pgrepl.store.resync.joins import hidden_name
 from pgrepl.store.skipped_code import record_skipped
 from pgrepl.store.sources import (
     add_target_schema,
@@ -48,6 +50,7 @@ from pgrepl.store.tables.copy_work import (
     add_left_out,
     read_left_out,
 )
+from pgrepl.store.tables.places import read_places
 from pgrepl.store.tables.source_tables import (
     add_joining_table,
     begin_copies,
@@ -55,17 +58,13 @@ from pgrepl.store.tables.source_tables import (
 )
 from pgrepl.store.tables.target_tables import find_target_table
 from pgrepl.syntax.parse import parse_one
+from pgrepl.syntax.remap import rename_tables
 from pgrepl.syntax.statement_kinds import statement_of
 
-__all__ = ["Join", "check_received", "hidden_name", "publish"]
+__all__ = ["Join", "check_received", "publish"]
 
 _KEY_PHASES: tuple[Phase, ...] = ("key", "attach", "property")
 _LATE_PHASES: tuple[Phase, ...] = ("foreign_key", "validate", "valid_foreign_key")
-
-
-def hidden_name(oid: int) -> str:
-    """Return what a table is called until it is whole."""
-    return f"pgrepl_shadow_{oid}"
 
 
 def check_received(sides: Sides, tables: Sequence[SourceTable]) -> None:
@@ -101,6 +100,7 @@ def publish(sides: Sides, tables: Sequence[SourceTable]) -> None:
     """Have the changes of new tables sent, before any of them is to be relied on."""
     if tables and sides.source.plugin == "pgoutput":
         make_publications(sides.source_session, sides.source)
+        reach("resync.published")
 
 
 class Join:
@@ -180,7 +180,9 @@ class Join:
             self._check_schemas(preparation.schemas, recorded)
             if self._filled_at is None:
                 self._drop_earlier(preparation)
-            known = read_known(sides.target, dict(preparation.schemas))
+            named = read_places(sides.target, sides.source_id).by_place()
+            renamed = {place: table for place, (_, table) in named.items()}
+            known = read_known(sides.target, dict(preparation.schemas), renamed)
         extensions = check_extensions(sides.target, sides.endpoint, preparation)
         plan = plan_schema(
             sides.source,
@@ -216,6 +218,15 @@ class Join:
 
     def make(self) -> None:
         """Make the tables under hidden names, inside the caller's transaction."""
+        with self._sides.source_names(self._texts()):
+            self._make()
+
+    def _texts(self) -> Sequence[str]:
+        """Return what runs, which names all tables that it is of."""
+        steps = [step.sql for step in self._plan.steps]
+        return [*self._plan.before, *steps, *self._plan.attach, *(t.name for t in self.made)]
+
+    def _make(self) -> None:
         sides, target = self._sides, self._sides.target
         owner = ensure_owner(target, sides.endpoint, sides.source.owner_role)
         recorded = read_target_schemas(target, sides.source_id)
@@ -264,9 +275,26 @@ class Join:
 
     def show(self) -> None:
         """Give the tables their names and keys, inside the caller's transaction."""
-        sides, target = self._sides, self._sides.target
         for statement in (*SESSION, LOCK_TIMEOUT):
-            target.execute(statement)
+            self._sides.target.execute(statement)
+        with self._sides.source_names(self._texts()):
+            self._show()
+        tables = read_places(self._sides.target, self._sides.source_id).in_texts
+        add_left_out(
+            self._sides.target,
+            self._sides.source_id,
+            [
+                late_key(
+                    *(step.schema, step.table),
+                    *("for a table that joined", rename_tables(step.sql, tables)),
+                )
+                for step in self._plan.steps
+                if step.phase in _LATE_PHASES
+            ],
+        )
+
+    def _show(self) -> None:
+        sides, target = self._sides, self._sides.target
         for table in self.made:
             schema, name = self.place(table)
             target.execute(_rename(schema, name, table.name))
@@ -288,15 +316,6 @@ class Join:
                 )
                 set_ready(target, sides.source_id, table.key)
                 clear_due_of(target, sides.source_id, table.key)
-        add_left_out(
-            target,
-            sides.source_id,
-            [
-                late_key(step.schema, step.table, "for a table that joined", step.sql)
-                for step in self._plan.steps
-                if step.phase in _LATE_PHASES
-            ],
-        )
 
     def set_sequences(self) -> None:
         """Set sequences, when what waited is applied. Killed here, replay brings them up."""

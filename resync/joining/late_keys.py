@@ -12,11 +12,12 @@ from collections.abc import Mapping
 import psycopg
 
 from pgrepl.config.naming import shown_name
+from pgrepl.failpoint import reach
 from pgrepl.postgres.sqlstate import reason, translated
 from pgrepl.resync.sides import Sides
-from pgrepl.store.tables.copy_work import LeftOutRow, read_left_out, remove_left_out
+from pgrepl.store.tables.copy_work import RUN, LeftOutRow, read_left_out, remove_left_out
 
-__all__ = ["LOCK_TIMEOUT", "late_key", "make_late_keys"]
+__all__ = ["LOCK_TIMEOUT", "is_late", "late_key", "make_late_keys"]
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ LOCK_TIMEOUT = "set local lock_timeout = '10s'"
 
 _KIND = "foreign key"
 _BEGIN = "not made yet "
-_RUN = "; run: "
+_RUN = f"; {RUN}"
 
 
 def late_key(schema: str, table: str, why: str, sql: str) -> LeftOutRow:
@@ -32,14 +33,15 @@ def late_key(schema: str, table: str, why: str, sql: str) -> LeftOutRow:
     return LeftOutRow(_KIND, shown_name(schema, table), f"{_BEGIN}{why}{_RUN}{sql}")
 
 
+def is_late(item: LeftOutRow) -> bool:
+    """Whether what the copy has not is a foreign key that is still to be made. Pure."""
+    return item.kind == _KIND and item.reason.startswith(_BEGIN)
+
+
 def make_late_keys(sides: Sides) -> None:
     """Make the foreign keys of a source that are named so; one that cannot be made stays named."""
     with translated(sides.endpoint, "cannot make the foreign keys"):
-        left = [
-            item
-            for item in read_left_out(sides.target, sides.source_id)
-            if item.kind == _KIND and item.reason.startswith(_BEGIN)
-        ]
+        left = [item for item in read_left_out(sides.target, sides.source_id) if is_late(item)]
         failed = _make(sides, left)
         # One may need another: it is made first, and checked later.
         while failed and len(failed) < len(left):
@@ -62,6 +64,7 @@ def _make(sides: Sides, items: list[LeftOutRow]) -> Mapping[LeftOutRow, str]:
                 sides.target.execute(LOCK_TIMEOUT)
                 sides.target.execute(item.reason.partition(_RUN)[2].encode())
                 remove_left_out(sides.target, sides.source_id, item)
+            reach("resync.late_key_made")
         except psycopg.Error as exc:
             if sides.target.closed:
                 raise

@@ -38,8 +38,10 @@ from pgrepl.resync.whole.dependent_views import drop_views, make_views
 from pgrepl.resync.whole.merge import fill
 from pgrepl.resync.whole.shadow import drop_shadow, shadow_place
 from pgrepl.store.skipped_code import SkippedCode, read_skipped_of, record_skipped
-from pgrepl.store.tables.copy_work import LeftOutRow, add_left_out
+from pgrepl.store.tables.copy_work import add_left_out
+from pgrepl.store.tables.places import read_places
 from pgrepl.syntax.parse import parse_one, quoted_names, to_sql
+from pgrepl.syntax.remap import rename_tables
 
 __all__ = ["Remake"]
 
@@ -74,6 +76,10 @@ class Remake:
         self._rules = sides.source.rules
         reported = read_definitions(reader, keys)
         self._source = {key: on_target(table, self._rules) for key, table in reported.items()}
+        #: Foreign keys that are to be made again: schema, table, statement.
+        self._dropped: list[tuple[str, str, str]] = []
+        #: Where the copies are for others.
+        self._places = read_places(sides.target, sides.source_id)
 
     def fingerprint(self, table: SourceTable) -> str:
         """Return what differs where the table's structure does."""
@@ -102,12 +108,16 @@ class Remake:
         self._target.execute(to_sql(tree).encode())
 
     def place(self, key: TableName) -> TableName:
-        """Return where the copy of a table is."""
+        """Return where the copy of a table is while it has its own name."""
         return self._names.target_schema(key[0]), key[1]
+
+    def _shown(self, key: TableName) -> str:
+        return quoted_names(*(self._places.find(key) or self.place(key)))
 
     def swap(self, tables: Mapping[int, SourceTable], late: Sequence[str]) -> Sequence[str]:
         """Give tables of one root, by their resyncs, structure and rows, inside a transaction.
 
+        Copies have the names of their tables in it until the rows are there.
         ``late`` are statements about their new columns. Returned is what a person should know.
 
         Raises
@@ -116,6 +126,25 @@ class Remake:
             naming what is in the way.
 
         """
+        self._dropped.clear()
+        self._places = read_places(self._target, self._sides.source_id)
+        with self._sides.source_names():
+            told = self._swap(tables, late)
+        renamed = read_places(self._target, self._sides.source_id).in_texts
+        add_left_out(
+            self._target,
+            self._sides.source_id,
+            [
+                late_key(
+                    *(schema, table),
+                    *("again for a column that changed", rename_tables(sql, renamed)),
+                )
+                for schema, table, sql in self._dropped
+            ],
+        )
+        return told
+
+    def _swap(self, tables: Mapping[int, SourceTable], late: Sequence[str]) -> list[str]:
         for statement in SESSION:
             self._target.execute(statement)
         keys = sorted({t.key for t in tables.values()} | {_root(t) for t in tables.values()})
@@ -186,7 +215,7 @@ class Remake:
                 becomes = canonical_type(column, self._names)
                 if was not in ("", becomes):
                     told.append(
-                        f"column {quoted_names(column.name)} of {quoted_names(*self.place(key))}"
+                        f"column {quoted_names(column.name)} of {self._shown(key)}"
                         f" was of type {was} and is of type {becomes} now, as on the source"
                     )
         return told
@@ -211,15 +240,13 @@ class Remake:
             " and a.attname = any (%(columns)s::text[])) order by 1, 2, 3",
             {"oids": list(oids), "columns": list(columns)},
         ).fetchall()
-        late: list[LeftOutRow] = []
         for schema, table, name, definition in rows:
             place, key = Identifier(schema, table), Identifier(name)
             self._target.execute(SQL("alter table {} drop constraint {}").format(place, key))
             again = SQL("alter table {} add constraint {} {}").format(place, key, SQL(definition))
             sql = again.as_string(self._target)
             if not is_for_good:
-                late.append(late_key(schema, table, "again for a column that changed", sql))
-        add_left_out(self._target, self._sides.source_id, late)
+                self._dropped.append((schema, table, sql))
 
     def _drop_expressions(self, keys: Sequence[TableName]) -> None:
         """Make generated columns plain ones: no column changes that another is computed from."""
@@ -286,7 +313,7 @@ class Remake:
         told = []
         for key, pair in self._pairs(keys).items():
             wanted = {column.name for column in pair.expected.columns}
-            name = quoted_names(*self.place(key))
+            name = self._shown(key)
             for column in pair.found.columns:
                 if column.name in wanted:
                     continue

@@ -13,6 +13,7 @@ from pgrepl.resync.locking import lock_patiently
 from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.tables import Choosing
 from pgrepl.resync.whole.restructure import Remake
+from pgrepl.store.tables.places import read_places
 
 __all__ = ["Remakes", "families"]
 
@@ -87,7 +88,8 @@ class Remakes:
                 note(whole)
             reach("resync.before_swap_commit")
 
-        root = remake.place((first.root_schema, first.root_name))
+        key = first.root_schema, first.root_name
+        root = read_places(sides.target, sides.source_id).find(key) or remake.place(key)
         with translated(sides.endpoint, f"cannot put the rows of {first} in place"):
             lock_patiently(
                 sides.target, sides.endpoint, root, swap, sides.options, with_readers=True

@@ -18,7 +18,7 @@ from pgrepl.basebackup.rows.task import CopyTask
 from pgrepl.basebackup.rows.workers import CopyWorkers, copy_parts
 from pgrepl.basebackup.snapshot import Keeper
 from pgrepl.catalog.tables import SourceTable
-from pgrepl.errors import PgreplError
+from pgrepl.errors import PgreplError, TargetError
 from pgrepl.failpoint import reach
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.report import CancelledError
@@ -121,5 +121,11 @@ class RowCopy:
     def _check_cancelled(self) -> None:
         ids = [whole.resync.resync_id for whole in self.wholes]
         with translated(self.sides.endpoint, "cannot look for a request to cancel"):
-            if is_cancelled(self.sides.target, ids):
-                raise CancelledError("the resync was cancelled")
+            is_asked = is_cancelled(self.sides.target, ids)
+        if is_asked is None:
+            raise TargetError(
+                f"{self.sides.endpoint}: what is noted of the resync does not exist any more",
+                hint="pgrepl status shows what is under way; run the same command again.",
+            )
+        if is_asked:
+            raise CancelledError("the resync was cancelled")

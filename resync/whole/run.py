@@ -29,9 +29,10 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.tables import read_publications
 from pgrepl.replayer.target_table import Tables
-from pgrepl.resync.joining.join import Join, check_received, hidden_name, publish
+from pgrepl.resync.joining.join import Join, check_received, publish
 from pgrepl.resync.locking import lock_patiently
 from pgrepl.resync.open_transactions import await_commits
+from pgrepl.resync.overtaken import overtaken
 from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.slot import check_slot
 from pgrepl.resync.tables import Choosing
@@ -41,6 +42,8 @@ from pgrepl.resync.whole.restructured_roots import Remakes, families
 from pgrepl.resync.whole.rows import RowCopy
 from pgrepl.resync.whole.shadow import count_rows, drop_shadow, make_shadow, shadow_place
 from pgrepl.store.parked import find_followers, park_for_resync
+from pgrepl.store.progress.shard_progress import take_positions
+from pgrepl.store.resync.joins import hidden_name
 from pgrepl.store.resync.resync_chunks import remove_chunks
 from pgrepl.store.resync.running_resyncs import (
     set_resync_state,
@@ -48,10 +51,10 @@ from pgrepl.store.resync.running_resyncs import (
     start_resync,
 )
 from pgrepl.store.rules import check_current
-from pgrepl.store.sources import read_target_schemas
 from pgrepl.store.tables.copy_work import (
     remove_parts,
 )
+from pgrepl.store.tables.places import read_places
 from pgrepl.store.tables.source_tables import add_joining_table, begin_resync, finish_resync
 from pgrepl.store.tables.unsent import Unsent, record_unsent
 
@@ -103,8 +106,8 @@ class WholeResync:
                     self._swap(whole)
         with translated(self._endpoint, "cannot analyze the tables"):
             keys = [whole.table.key for whole in wholes]
-            schemas = read_target_schemas(self._target, self._sides.source_id)
-            analyze(self._target, self._endpoint, keys, schemas, 1)
+            places = read_places(self._target, self._sides.source_id)
+            analyze(self._target, self._endpoint, keys, places, 1)
 
     def finish(self) -> None:
         """Set the sequences of new tables, which are caught up now."""
@@ -165,7 +168,8 @@ class WholeResync:
             return False
         place = shadow_place(resync.resync_id)
         if resync.is_first:
-            place = self._choosing.schemas.get(resync.schema_name, ""), hidden_name(whole.table.oid)
+            schema = self._choosing.places.schemas.get(resync.schema_name, "")
+            place = schema, hidden_name(whole.table.oid)
         return count_rows(self._target, place) == resync.row_count
 
     def _copy(self, wholes: Sequence[Whole]) -> None:
@@ -223,8 +227,13 @@ class WholeResync:
         source_id = self._sides.source_id
         keys = {whole.table.key for whole in wholes}
         with translated(self._endpoint, "cannot park the tables"), self._target.transaction():
+            self._target.execute(f"set local lock_timeout = '{self._options.wait_s}s'")
+            # No DDL is half applied now, and what comes next sees that the tables are parked.
+            take_positions(self._target, source_id)
             for whole in wholes:
                 table = whole.table
+                if not start_resync(self._target, whole.resync.resync_id, table.key, "whole"):
+                    raise overtaken(self._sides.source.endpoint, table)
                 if whole.resync.is_first:
                     add_joining_table(
                         self._target, source_id, table.key, table.definition, table.oid
@@ -233,12 +242,6 @@ class WholeResync:
                 begin_resync(self._target, source_id, whole.table.key)
                 # Parked, it is none any more whose changes are applied with regard to chunks.
                 remove_chunks(self._target, whole.resync.resync_id)
-                if not start_resync(self._target, whole.resync.resync_id, "whole"):
-                    raise SourceChanged(
-                        f"{self._sides.source.endpoint}: table {table} got another name while its"
-                        " copy began",
-                        hint="Run the same command again.",
-                    )
             record_unsent(
                 self._target,
                 source_id,
@@ -290,7 +293,10 @@ class WholeResync:
         """Return where the copy of a table is: while it is new, out of sight."""
         if self._joins and self._choosing.is_first(table):
             return self._joins[-1].place(table)
-        return self._choosing.schemas[table.schema], table.name
+        place = self._choosing.places.find(table.key)
+        if place is None:
+            raise AssertionError("the schema of a table that is copied again is there")
+        return place
 
     def _as_on_target(self, table: SourceTable) -> SourceTable:
         """Add the generated columns that are plain ones there: they take the source's values."""

@@ -71,7 +71,10 @@ def read_awaited(connection: Connection, source_id: int) -> Mapping[_Name, int |
         "  = (t.source_id, t.schema_name, t.table_name)) and not exists"
         " (select from replication.target_schema s"
         "  join pg_catalog.pg_namespace n on n.nspname = s.target_schema"
-        "  join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = t.table_name"
+        "  left join replication.target_table x on (x.source_id, x.schema_name, x.table_name)"
+        "  = (t.source_id, t.schema_name, t.table_name)"
+        "  join pg_catalog.pg_class c on c.relnamespace = n.oid"
+        "  and c.relname = coalesce(x.target_name, t.table_name)"
         "  where s.source_id = t.source_id and s.source_schema = t.schema_name)",
         (source_id,),
     )

@@ -13,8 +13,9 @@ from pgrepl.postgres.advisory_locks import (
 )
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.parked import unpark
+from pgrepl.store.resync.joins import drop_hidden, drop_hidden_roots, forget_copy
 from pgrepl.store.resync.resync_queue import mark_due
-from pgrepl.store.resync.running_resyncs import find_resync, remove_resync_of
+from pgrepl.store.resync.running_resyncs import find_resync, remove_resync
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.tables.copy_work import remove_parts
 
@@ -37,7 +38,14 @@ def release_interrupted(
             continue
         remove_parts(connection, source.source_id, [name])
         unpark(connection, source.source_id, name)
-        remove_resync_of(connection, source.source_id, name)
+        resync = find_resync(connection, source.source_id, name)
+        if resync is not None:
+            drop_hidden(connection, resync.resync_id)
+            remove_resync(connection, resync.resync_id)
+            if resync.is_first:
+                # DDL meets it as one that its first copy makes.
+                drop_hidden_roots(connection, source.source_id)
+                forget_copy(connection, source.source_id, name)
         mark_due(connection, source.source_id, name, "its resync was broken off")
         released.add(name)
     return frozenset(released)

@@ -18,13 +18,18 @@ from pgrepl.store.tables.table_names import remove_table
 __all__ = [
     "abandon_join",
     "drop_hidden",
+    "drop_hidden_roots",
     "finish_join",
+    "forget_copy",
     "forget_join",
+    "hidden_name",
     "read_joining",
     "set_hidden",
 ]
 
 _Name = tuple[str, str]
+
+_HIDDEN = "pgrepl_shadow_"
 
 
 def set_hidden(connection: Connection, resync_id: int, name: str) -> None:
@@ -35,26 +40,31 @@ def set_hidden(connection: Connection, resync_id: int, name: str) -> None:
 
 
 def read_joining(connection: Connection, source_id: int) -> Mapping[_Name, int]:
-    """Return the new tables that are copied in chunks, or about to be, each with its OID there.
+    """Return the new tables that are copied in chunks, or about to be in any way, with their OIDs.
 
     They are made when they are copied.
     """
     rows = connection.execute(
         "select schema_name::text, table_name::text, source_oid::bigint from replication.resync"
-        " where source_id = %s and way = 'chunked' and is_first",
+        " where source_id = %s and is_first and (way = 'chunked' or state = 'requested')",
         (source_id,),
     )
     return {(schema, name): oid for schema, name, oid in rows}
 
 
+def hidden_name(oid: int) -> str:
+    """Return what the copy of a new table is called until it is whole."""
+    return f"{_HIDDEN}{oid}"
+
+
 def drop_hidden(connection: Connection, resync_id: int) -> None:
     """Drop the copy of a new table that nobody has seen, if there is one."""
     rows = connection.execute(
-        "select s.target_schema::text, r.hidden_name::text from replication.resync r"
-        " join replication.target_schema s on s.source_id = r.source_id"
+        "select s.target_schema::text, coalesce(r.hidden_name::text, %s || r.source_oid::text)"
+        " from replication.resync r join replication.target_schema s on s.source_id = r.source_id"
         " and s.source_schema = r.schema_name"
-        " where r.resync_id = %s and r.hidden_name is not null",
-        (resync_id,),
+        " where r.resync_id = %s and (r.hidden_name is not null or r.is_first)",
+        (_HIDDEN, resync_id),
     ).fetchall()
     for place in rows:
         connection.execute(SQL("drop table if exists {} cascade").format(Identifier(*place)))
@@ -77,12 +87,33 @@ def abandon_join(connection: Connection, source_id: int, names: Collection[_Name
             " where resync_id = %s",
             (resync.resync_id,),
         )
-        connection.execute(
-            "update replication.source_table set state = 'pending', start_lsn = null,"
-            " start_snapshot = null, resync_reason = 'it was never copied'"
-            " where source_id = %s and schema_name = %s and table_name = %s",
-            (source_id, *name),
-        )
+        forget_copy(connection, source_id, name)
+
+
+def drop_hidden_roots(connection: Connection, source_id: int) -> None:
+    """Drop partitioned tables that were made for new partitions, when nobody copies any."""
+    rows = connection.execute(
+        "select n.nspname::text, c.relname::text from replication.target_schema s"
+        " join pg_namespace n on n.nspname = s.target_schema"
+        " join pg_class c on c.relnamespace = n.oid and c.relkind = 'p'"
+        " where s.source_id = %(source)s and c.relname ~ %(pattern)s"
+        " and not exists (select from pg_inherits i where i.inhparent = c.oid)"
+        " and not exists (select from replication.resync r where r.source_id = %(source)s"
+        "  and r.is_first)",
+        {"source": source_id, "pattern": f"^{_HIDDEN}[0-9]+$"},
+    ).fetchall()
+    for place in rows:
+        connection.execute(SQL("drop table {}").format(Identifier(*place)))
+
+
+def forget_copy(connection: Connection, source_id: int, name: _Name) -> None:
+    """Take a new table for one that was never copied."""
+    connection.execute(
+        "update replication.source_table set state = 'pending', start_lsn = null,"
+        " start_snapshot = null, resync_reason = 'it was never copied'"
+        " where source_id = %s and schema_name = %s and table_name = %s",
+        (source_id, *name),
+    )
 
 
 def forget_join(connection: Connection, source_id: int, names: Collection[_Name]) -> None:

@@ -75,15 +75,20 @@ class ChunkRow:
     lsn: Lsn
 
 
-def find_live_copy(connection: Connection, source_id: int, name: _Name) -> LiveCopy | None:
-    """Return a table that is copied in chunks, its row locked; None when it is not."""
+def find_live_copy(
+    connection: Connection, source_id: int, name: _Name, resync_id: int | None = None
+) -> LiveCopy | None:
+    """Return a table that is copied in chunks, its row locked; None when it is not.
+
+    ``resync_id``: by this resync, and not by that of another table which has got the name.
+    """
     with connection.cursor(row_factory=class_row(LiveCopy)) as cursor:
         return cursor.execute(
             "select resync_id, key_columns as key, last_key, state = 'copied' as is_copied,"
             " table_version as version, is_cancelled from replication.resync"
             " where source_id = %s and schema_name = %s and table_name = %s and way = 'chunked'"
-            " and key_columns is not null for update",
-            (source_id, *name),
+            " and key_columns is not null and resync_id = coalesce(%s, resync_id) for update",
+            (source_id, *name, resync_id),
         ).fetchone()
 
 

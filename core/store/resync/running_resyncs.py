@@ -22,12 +22,11 @@ __all__ = [
     "fail_resync",
     "find_orphans",
     "find_resync",
-    "find_resync_name",
+    "find_resync_now",
     "is_cancelled",
     "read_amount",
     "read_resyncs",
     "remove_resync",
-    "remove_resync_of",
     "request_resync",
     "set_chunk_estimate",
     "set_copied",
@@ -145,13 +144,13 @@ def find_resync(connection: Connection, source_id: int, name: _Name) -> ResyncRo
         ).fetchone()
 
 
-def find_resync_name(connection: Connection, resync_id: int) -> _Name | None:
-    """Return which table a resync is of, by its name of now; None: it has ended."""
-    row = connection.execute(
-        "select schema_name::text, table_name::text from replication.resync where resync_id = %s",
-        (resync_id,),
-    ).fetchone()
-    return None if row is None else (str(row[0]), str(row[1]))
+def find_resync_now(connection: Connection, resync_id: int) -> ResyncRow | None:
+    """Return a resync as it is now, of a table by its name of now; None: it has ended."""
+    with connection.cursor(row_factory=class_row(ResyncRow)) as cursor:
+        return cursor.execute(
+            f"select {_COLUMNS} from replication.resync where resync_id = %s",  # noqa: S608  names of ours
+            (resync_id,),
+        ).fetchone()
 
 
 def request_resync(
@@ -209,10 +208,10 @@ def request_resync(
     return row
 
 
-def start_resync(connection: Connection, resync_id: int, way: Way) -> bool:
+def start_resync(connection: Connection, resync_id: int, name: _Name, way: Way) -> bool:
     """Record that a table is copied from the first row on: what was counted before is void.
 
-    False: DDL that was applied since it was asked for has removed it.
+    False: DDL that was applied since it was asked for has removed it, or given it another name.
     """
     started = connection.execute(
         "update replication.resync set state = 'copying', way = %s, error = null, snapshot = null,"
@@ -220,8 +219,9 @@ def start_resync(connection: Connection, resync_id: int, way: Way) -> bool:
         " key_columns = null, table_version = null, chunk_estimate = null, hidden_name = null,"
         " first_snapshot = null, first_lsn = null,"
         " resumed_at = clock_timestamp(), rows_before = 0, bytes_before = 0,"
-        " started_at = clock_timestamp(), updated_at = clock_timestamp() where resync_id = %s",
-        (way, resync_id),
+        " started_at = clock_timestamp(), updated_at = clock_timestamp()"
+        " where resync_id = %s and schema_name = %s and table_name = %s",
+        (way, resync_id, *name),
     )
     return started.rowcount > 0
 
@@ -298,25 +298,22 @@ def set_chunk_estimate(connection: Connection, resync_id: int, count: int | None
     )
 
 
-def ask_cancel(connection: Connection, source_id: int, names: Collection[_Name]) -> int:
-    """Ask whoever copies these tables to end; return how many there are."""
-    return connection.execute(
-        "update replication.resync r set is_cancelled = true"
-        " from unnest(%s::text[], %s::text[]) as w (schema_name, table_name)"
-        " where r.source_id = %s and r.schema_name = w.schema_name"
-        " and r.table_name = w.table_name",
-        ([schema for schema, _ in names], [table for _, table in names], source_id),
-    ).rowcount
+def ask_cancel(connection: Connection, resync_ids: Collection[int]) -> None:
+    """Ask whoever runs these resyncs to end."""
+    connection.execute(
+        "update replication.resync set is_cancelled = true where resync_id = any (%s)",
+        (list(resync_ids),),
+    )
 
 
-def is_cancelled(connection: Connection, resync_ids: Collection[int]) -> bool:
-    """Whether one of these was asked to end, or has no row any more."""
-    ((is_so,),) = connection.execute(
-        "select count(*) filter (where not is_cancelled) < cardinality(%(ids)s::bigint[])"
-        " from replication.resync where resync_id = any (%(ids)s)",
-        {"ids": list(resync_ids)},
+def is_cancelled(connection: Connection, resync_ids: Collection[int]) -> bool | None:
+    """Whether one of these was asked to end; None: one of them has no row any more."""
+    ((is_any, count),) = connection.execute(
+        "select coalesce(bool_or(is_cancelled), false), count(*)"
+        " from replication.resync where resync_id = any (%s)",
+        (list(resync_ids),),
     ).fetchall()
-    return bool(is_so)
+    return None if count < len(resync_ids) else bool(is_any)
 
 
 def fail_resync(connection: Connection, resync_id: int, error: str) -> None:
@@ -331,15 +328,6 @@ def fail_resync(connection: Connection, resync_id: int, error: str) -> None:
 def remove_resync(connection: Connection, resync_id: int) -> None:
     """Forget a resync that is done or cancelled."""
     connection.execute("delete from replication.resync where resync_id = %s", (resync_id,))
-
-
-def remove_resync_of(connection: Connection, source_id: int, name: _Name) -> None:
-    """Forget the resync of a table, if there is one."""
-    connection.execute(
-        "delete from replication.resync"
-        " where source_id = %s and schema_name = %s and table_name = %s",
-        (source_id, *name),
-    )
 
 
 def find_orphans(connection: Connection) -> Sequence[int]:

@@ -7,8 +7,11 @@ select k.schema_name, k.table_name
        select from replication.target_schema s
          join pg_catalog.pg_namespace n on n.nspname = s.target_schema
          join pg_catalog.pg_class c on c.relnamespace = n.oid
+         left join replication.target_table x
+                on x.source_id = s.source_id and x.schema_name = s.source_schema
+               and x.target_name = c.relname
         where s.source_id = %(source_id)s
-          and (s.source_schema::text, c.relname::text) in (
+          and (s.source_schema::text, coalesce(x.table_name, c.relname)::text) in (
               select k.schema_name, k.table_name
               union all
               select * from unnest(%(old_schemas)s::text[], %(old_names)s::text[])))
@@ -21,6 +24,9 @@ select k.schema_name, k.table_name
           and (t.state = 'copying' or exists (
               select from replication.target_schema s
                 join pg_catalog.pg_namespace n on n.nspname = s.target_schema
+                left join replication.target_table x
+                       on x.source_id = t.source_id and x.schema_name = t.schema_name
+                      and x.table_name = t.table_name
                 join pg_catalog.pg_class c
-                  on c.relnamespace = n.oid and c.relname = t.table_name
+                  on c.relnamespace = n.oid and c.relname = coalesce(x.target_name, t.table_name)
                where s.source_id = t.source_id and s.source_schema = t.schema_name)))

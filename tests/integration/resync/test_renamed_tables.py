@@ -1,0 +1,93 @@
+"""Tables of another name on the target that are copied again, or for the first time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.replayer.test_renamed_tables import (
+    CHANGES,
+    COPIED,
+    RULES,
+    TABLES,
+    assert_followed,
+    tables,
+)
+from tests.support.running.ruled import RuledPipeline, rule
+
+FOREIGN_KEYS = (
+    "select c.conrelid::regclass::text, c.confrelid::regclass::text from pg_constraint c"
+    " where contype = 'f' and conparentid = 0 and connamespace = '{}'::regnamespace order by 1, 2"
+)
+
+
+def foreign_keys(pipeline: RuledPipeline) -> list[tuple[str, str]]:
+    schema = pipeline.schema("app")
+    return [
+        (one.removeprefix(f"{schema}."), other.removeprefix(f"{schema}."))
+        for one, other in pipeline.target.rows(FOREIGN_KEYS.format(schema))
+    ]
+
+
+def test_copied_again_it_keeps_its_name(source, target):
+    source.execute(TABLES)
+    pipeline = RuledPipeline(source, target, plugin="pgoutput", rules=RULES)
+    pipeline.begin()
+    pipeline.follow()
+    schema = pipeline.schema("app")
+    target.execute(
+        f"delete from {schema}.orders; delete from {schema}.customers where id > 30",
+        f'update {schema}."Piece 1" set n = -1; delete from {schema}.b',
+    )
+    assert pipeline.verify().has_differences
+    pipeline.copy_again("app.*", "whole")
+    pipeline.follow()
+    source.execute(*CHANGES)
+    pipeline.copy_again_in_chunks("app.kna1")
+    pipeline.copy_again_in_chunks("app.parts_1")
+    pipeline.follow()
+    assert tables(pipeline) == COPIED
+    assert_followed(pipeline)
+    assert foreign_keys(pipeline) == [("customers", "customers"), ("orders", "customers")]
+
+
+def test_copied_with_another_structure_it_keeps_its_name(source, target):
+    source.execute(TABLES)
+    pipeline = RuledPipeline(source, target, rules=RULES)
+    pipeline.begin()
+    pipeline.follow()
+    # The columns are dropped with a copy; what the source does meanwhile is for the others.
+    pipeline.rules = [*RULES, rule("app.kna1", omit=("name",)), rule("app.parts*", omit=("n",))]
+    source.execute("alter table app.orders add more varchar(9)", *CHANGES)
+    pipeline.follow()
+    pipeline.follow()
+    assert tables(pipeline) == COPIED
+    assert_followed(pipeline)
+    columns = target.value(
+        "select string_agg(attname, ' ' order by attnum) from pg_attribute where attnum > 0 and"
+        f" attrelid = '{pipeline.schema('app')}.customers'::regclass and not attisdropped"
+    )
+    assert columns == "id n boss"
+    assert foreign_keys(pipeline) == [("customers", "customers"), ("orders", "customers")]
+
+
+@pytest.mark.parametrize("way", ["whole", pytest.param("chunked", marks=pytest.mark.soak)])
+def test_copied_for_the_first_time_it_has_the_name_of_its_rule(source, target, way):
+    source.execute(TABLES)
+    pipeline = RuledPipeline(source, target, rules=RULES)
+    pipeline.only = "app.b"
+    pipeline.begin()
+    pipeline.follow()
+    assert tables(pipeline) == ["a"]
+    pipeline.only = None
+    pipeline.receive()
+    if way == "whole":
+        pipeline.copy_again("app.*", "whole")
+    else:
+        for table in ("app.orders", "app.kna1", "app.a"):
+            pipeline.copy_again_in_chunks(table)
+        pipeline.copy_again("app.*", "auto")
+    source.execute(*CHANGES)
+    pipeline.follow()
+    assert tables(pipeline) == COPIED
+    assert_followed(pipeline)
+    assert foreign_keys(pipeline) == [("customers", "customers"), ("orders", "customers")]
