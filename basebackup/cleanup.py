@@ -40,7 +40,9 @@ def discard(
             " where roname = %s",
             (row.slot,),
         )
+        reach("basebackup.old_origin_dropped")
         copy_state.forget(target, row.source_id)
         reach("basebackup.discarded")
         drop_slot(source_session, source.endpoint, row.slot)
+        reach("basebackup.old_slot_dropped")
         remove_source(target, row.source_id)

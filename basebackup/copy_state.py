@@ -13,25 +13,44 @@ from pgrepl.basebackup.schema.plan import SchemaPlan
 from pgrepl.basebackup.snapshot import SnapshotStart
 from pgrepl.catalog.ownership import hand_over
 from pgrepl.catalog.tables import SourceTable
+from pgrepl.config.dsn import Endpoint
+from pgrepl.config.naming import NameClashError
+from pgrepl.config.rules import Rules
+from pgrepl.errors import TargetError
 from pgrepl.postgres.connect import Connection
 from pgrepl.store.skipped_code import forget_skipped, read_skipped, record_skipped
 from pgrepl.store.sources import (
     add_target_schema,
     set_creating,
+    set_streaming,
     take_target_schemas,
 )
 from pgrepl.store.tables import copy_work
 from pgrepl.store.tables.copy_work import (
+    RUN,
     LeftOutRow,
     add_left_out,
     add_parts,
     add_steps,
+    clear_work,
     remove_begun_parts,
+    remove_left_out,
     remove_plan,
 )
+from pgrepl.store.tables.places import read_places
+from pgrepl.store.tables.source_names import give_names
 from pgrepl.store.tables.source_tables import add_tables, begin_copies, remove_tables
+from pgrepl.syntax.remap import rename_tables
 
-__all__ = ["SESSION", "begin_copying", "forget", "make_schema", "read_left_out"]
+__all__ = [
+    "SESSION",
+    "begin_copying",
+    "end_copying",
+    "forget",
+    "make_schema",
+    "name_tables",
+    "read_left_out",
+]
 
 # pg_dump sets these for whoever runs its script.
 SESSION = (
@@ -110,6 +129,47 @@ def begin_copying(
                 for part in parts
             ),
         )
+
+
+def end_copying(connection: Connection, endpoint: Endpoint, source_id: int, rules: Rules) -> None:
+    """Give the tables their names, and let a receiver start."""
+    with connection.transaction():
+        name_tables(connection, endpoint, source_id, rules)
+        set_streaming(connection, source_id)
+        clear_work(connection, source_id)
+
+
+def name_tables(connection: Connection, endpoint: Endpoint, source_id: int, rules: Rules) -> None:
+    """Give tables that were made under the source's names those that the rules have for them.
+
+    Raises
+    ------
+    TargetError
+        when something else has such a name.
+
+    """
+    if not rules.table_names:
+        return
+    try:
+        with connection.transaction():
+            give_names(connection, source_id, rules)
+            _rename_in_statements(connection, source_id)
+    except NameClashError as exc:
+        raise TargetError(
+            f"{endpoint}: {exc}",
+            hint="Rename it, or choose another name in the rules, and run the same command.",
+        ) from exc
+
+
+def _rename_in_statements(connection: Connection, source_id: int) -> None:
+    """Give the statements that a person is to run the names that tables have now."""
+    tables = read_places(connection, source_id).in_texts
+    for row in copy_work.read_left_out(connection, source_id):
+        told, run, statement = row.reason.partition(RUN)
+        renamed = rename_tables(statement, tables) if run else statement
+        if renamed != statement:
+            remove_left_out(connection, source_id, row)
+            add_left_out(connection, source_id, [row._replace(reason=told + run + renamed)])
 
 
 def read_left_out(connection: Connection, source_id: int) -> Sequence[LeftOut]:

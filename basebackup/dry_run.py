@@ -91,7 +91,7 @@ def plan_copy(
     planned = [
         PlannedTable(
             str(by_key[key]),
-            f"{preparation.schemas[key[0]]}.{key[1]}",
+            f"{preparation.schemas[key[0]]}.{source.rules.target_table(*key)}",
             sizes[by_key[key].oid].size_bytes,
             by_key[key].row_estimate,
             count,

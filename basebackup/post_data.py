@@ -19,16 +19,15 @@ from pgrepl.basebackup.schema.plan import Phase
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.naming import shown_name
 from pgrepl.failpoint import reach
-from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.tables.copy_work import PendingStep, finish_step, read_steps
+from pgrepl.store.tables.places import Places
 
 __all__ = ["analyze", "copy_sequences", "run_steps"]
 
 logger = logging.getLogger(__name__)
-
-_STAGE = "basebackup"
 
 #: Each is locked until its query ends, on either side; the lock table of a server has at least
 #: 6,400 places for all sessions together by default.
@@ -38,10 +37,11 @@ _SEQUENCES_AT_ONCE = 500
 _Value = tuple[int, bool]
 
 
-def run_steps(endpoint: Endpoint, source_id: int, phases: Iterable[Phase], jobs: int) -> None:
-    """Run what is left of the phases, one phase after the other."""
-    with connect(endpoint, _STAGE) as connection:
-        pending = read_steps(connection, source_id)
+def run_steps(
+    connection: Connection, endpoint: Endpoint, source_id: int, phases: Iterable[Phase], jobs: int
+) -> None:
+    """Run what is left of the phases, one phase after the other, in sessions of their own."""
+    pending = read_steps(connection, source_id)
     for phase in phases:
         steps = [step for step in pending if step.phase == phase]
         # The other phases change the catalogue only, and lock more than one table.
@@ -166,21 +166,21 @@ def analyze(
     connection: Connection,
     endpoint: Endpoint,
     tables: Iterable[tuple[str, str]],
-    schemas: Mapping[str, str],
+    places: Places,
     jobs: int,
 ) -> None:
     """Collect statistics; ANALYZE of a partitioned table takes in its partitions.
 
     Which table is a partition of which, the target knows: the source may have changed that since.
     """
-    keys = [(schemas[schema], name) for schema, name in tables]
+    keys = list(filter(None, map(places.find, tables)))
     with translated(endpoint, "cannot read the catalogue"):
         roots: list[tuple[str, str]] = connection.execute(
             load_query("pgrepl.basebackup", "copied_roots"),
             {
                 "schemas": [schema for schema, _ in keys],
                 "names": [name for _, name in keys],
-                "ours": list(schemas.values()),
+                "ours": list(places.schemas.values()),
             },
         ).fetchall()
 

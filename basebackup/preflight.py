@@ -19,6 +19,7 @@ from pgrepl.basebackup.schema.source_objects import SourceObjects, read_objects
 from pgrepl.basebackup.schema.statements.classify import sift
 from pgrepl.catalog.names import existing_schemas, extension_schemas
 from pgrepl.catalog.rule_facts import check_rules
+from pgrepl.catalog.table_names import check_names
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import NameClashError, assign_target_schemas, is_system_schema
@@ -66,6 +67,7 @@ def prepare(connection: Connection, source: SourceConfig, options: CopyOptions) 
         )
         ((dbname,),) = connection.execute("select current_database()").fetchall()
         check_rules(connection, source)
+        check_names(connection, source)
     # One that has nothing but what pgrepl made there is empty.
     others = [table for table in objects.other_tables if not is_system_schema(table.schema)]
     if not objects.tables and others:

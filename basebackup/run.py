@@ -12,6 +12,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import psycopg
 from psycopg.sql import Literal
@@ -54,10 +55,10 @@ from pgrepl.store.sources import (
     read_options,
     read_target_schemas,
     set_copying,
-    set_streaming,
     write_options,
 )
-from pgrepl.store.tables.copy_work import clear_work, leave_out_steps, read_progress
+from pgrepl.store.tables.copy_work import leave_out_steps, read_progress
+from pgrepl.store.tables.places import read_places
 from pgrepl.store.tables.source_tables import read_source_tables
 from pgrepl.store.tables.unsent import Unsent, record_unsent
 
@@ -157,6 +158,8 @@ class _Run:
             with closing(keep_new_snapshot(self.source.endpoint).connection) as connection:
                 self._make_schema(source_id, connection, None)
             self._run_steps(source_id, is_one_moment=True, jobs=self.options.jobs or 1)
+            endpoint = self.config.target.endpoint
+            copy_state.name_tables(self.target, endpoint, source_id, self.source.rules)
             return "schema made"
         workers = start_copy_workers(self.config.spark, self.options.jobs)
         try:
@@ -189,6 +192,7 @@ class _Run:
         if self.source.plugin == "pgoutput":
             # A publication that is younger than the slot would stop it.
             self.unsent = make_publications(self.source_session, self.source)
+            reach("basebackup.published")
         keeper = keep_new_slot(self.source.endpoint, self.source.slot, self.source.plugin)
         reach("basebackup.slot_created")
         with translated(self.config.target.endpoint, "cannot record the slot"):
@@ -236,10 +240,12 @@ class _Run:
                 " one",
                 extra={"role": self.source.owner_role},
             )
-        with translated(endpoint, "cannot make the schema"):
+        # What was counted goes with the tables: who goes on with them does not count again.
+        with translated(endpoint, "cannot make the schema"), self.target.transaction():
             copy_state.make_schema(
                 self.target, source_id, preparation.schemas, plan, tables, owner=owner
             )
+            reach("basebackup.before_schema_commit")
             record_unsent(self.target, source_id, self.unsent)
         skipped = {"left_out": len(plan.left_out), "skipped": len(plan.skipped)}
         logger.info("schema made", extra={"tables": len(tables), **skipped})
@@ -312,7 +318,8 @@ class _Run:
             self.source_session, self.source.endpoint, self.target, endpoint, schemas
         )
         self.watcher.begin("statistics")
-        post_data.analyze(self.target, endpoint, [table.key for table in tables], schemas, jobs)
+        places = read_places(self.target, source_id)
+        post_data.analyze(self.target, endpoint, [table.key for table in tables], places, jobs)
         reach("basebackup.before_origin")
         with translated(endpoint, "cannot set the origin"):
             self._set_origin(source_id, slot)
@@ -320,13 +327,14 @@ class _Run:
     def _run_steps(self, source_id: int, *, is_one_moment: bool, jobs: int) -> None:
         endpoint = self.config.target.endpoint
         self.watcher.begin("keys")
-        post_data.run_steps(endpoint, source_id, ("key", "attach", "property"), jobs)
+        run = partial(post_data.run_steps, self.target, endpoint, source_id, jobs=jobs)
+        run(phases=("key", "attach", "property"))
         self.watcher.begin("foreign keys")
-        post_data.run_steps(endpoint, source_id, ("foreign_key",), jobs)
+        run(phases=("foreign_key",))
         if is_one_moment:
-            post_data.run_steps(endpoint, source_id, ROW_PHASES, jobs)
+            run(phases=ROW_PHASES)
         self.watcher.begin("views")
-        post_data.run_steps(endpoint, source_id, ("view",), jobs)
+        run(phases=("view",))
         schemas = self._schemas(source_id).values()
         with translated(endpoint, "cannot give the schemas to their role"):
             if owns(self.target, schemas, self.source.owner_role):
@@ -336,11 +344,11 @@ class _Run:
     def _set_origin(self, source_id: int, slot: str) -> None:
         """Let the receiver begin where the slot began; only then is the source streaming."""
         create_origin(self.target, slot)
+        reach("basebackup.origin_created")
         advance_origin(self.target, source_id)
         reach("basebackup.origin_set")
-        with self.target.transaction():
-            set_streaming(self.target, source_id)
-            clear_work(self.target, source_id)
+        endpoint = self.config.target.endpoint
+        copy_state.end_copying(self.target, endpoint, source_id, self.source.rules)
 
     # --- questions ----------------------------------------------------------------------------
 

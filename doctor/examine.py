@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from pgrepl.background import BackgroundCall
 from pgrepl.catalog.rule_facts import RuleProblem, find_source_problems
+from pgrepl.catalog.table_names import find_name_problems
 from pgrepl.catalog.writers import Writer, read_writers
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import Config, SourceConfig
@@ -28,6 +29,7 @@ from pgrepl.doctor.checks.source.source_checks import (
 )
 from pgrepl.doctor.checks.source.stream_checks import examine_stream
 from pgrepl.doctor.checks.source.table_checks import check_tables
+from pgrepl.doctor.checks.target.name_checks import check_table_names
 from pgrepl.doctor.checks.target.orphaned_source_checks import check_orphaned_sources
 from pgrepl.doctor.checks.target.passed_over_checks import check_passed_over
 from pgrepl.doctor.checks.target.spark_checks import check_closed
@@ -120,9 +122,11 @@ def _examine_databases(
     # Dead servers are waited for at the same time, not one after the other; Ctrl-C waits for none.
     owners = {source.name: source.owner_role for source in sources}
     selections = {source.name: source.selection for source in sources if source.is_database}
+    names = [(source.name, *key) for source in sources for key in source.rules.table_names]
     asking_target = BackgroundCall(
         lambda: _visit(
-            config.target.endpoint, partial(read_target, owners=owners, selections=selections)
+            config.target.endpoint,
+            partial(read_target, owners=owners, selections=selections, names=names),
         )
     )
     streams = [source for source in sources if not source.is_database]
@@ -131,13 +135,13 @@ def _examine_databases(
     asking_streams = [BackgroundCall(partial(examine_stream, source)) for source in streams]
     visits = {source.name: call.result() for source, call in zip(sources, asking, strict=True)}
     target = asking_target.result()
-    names, names_finding = _assign(sources, visits)
+    schemas, names_finding = _assign(sources, visits)
     locale = target.facts.locale if target.facts is not None else None
     examinations = [
         _examine_source(config, source, visits[source.name], locale) for source in sources
     ]
     examinations += [call.result() for call in asking_streams]
-    examinations.append(_examine_target(config, target, visits, names))
+    examinations.append(_examine_target(config, target, visits, schemas))
     clocks = [target.clock, *(visit.clock for visit in visits.values())]
     versions = [v.facts.facts.server.version_num for v in visits.values() if v.facts is not None]
     return examinations, [
@@ -176,6 +180,7 @@ def _visit_source(source: SourceConfig) -> _Visit[_Reading]:
         writers = read_writers(connection) if is_blocked else []
         found = read_publications(connection, source) if source.plugin == "pgoutput" else None
         problems = find_source_problems(connection, source)
+        problems += find_name_problems(connection, source)
         generated = read_generated(connection, facts) if source.plugin == "pgoutput" else None
         capture = read_capture(connection)
         return _Reading(facts, probe, writers, capture, found, problems, generated)
@@ -258,4 +263,10 @@ def _examine_target(
             {source.name: source.slot for source in config.sources.values()},
         )
         findings.append(check_passed_over(visit.facts.passed_over))
+        findings.append(
+            check_table_names(
+                [copy for copy in visit.facts.copies if copy.source in config.sources],
+                {source.name: source.rules for source in config.sources.values()},
+            )
+        )
     return Examination(Area.TARGET, "target", tuple(findings), visit.psql_conninfo)

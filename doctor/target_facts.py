@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from psycopg.rows import class_row, scalar_row
@@ -12,8 +12,9 @@ from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.source_code.locale import read_locale
-from pgrepl.store.migrations import read_version
+from pgrepl.store.migrations import has_step, read_version
 from pgrepl.store.sources import find_source, read_schema_places, read_slots
+from pgrepl.store.tables.places import NAMES_STEP, CopyPlace, read_copy_places
 from pgrepl.store.tables.unselected import find_unselected
 
 __all__ = ["SchemaOwner", "SourceCode", "TargetFacts", "TargetServer", "read_target"]
@@ -78,6 +79,8 @@ class TargetFacts:
     own_schemas: dict[str, str]
     #: Where the schemas of sources are, by source and schema.
     places: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    #: Copies that have another name than their tables, or are to have one.
+    copies: Sequence[CopyPlace] = ()
     #: The slot of each source that the target knows.
     source_slots: Mapping[str, str] = field(default_factory=dict)
     #: Who is to own the schemas of each source of the configuration.
@@ -94,11 +97,13 @@ def read_target(
     connection: Connection,
     owners: Mapping[str, str],
     selections: Mapping[str, TableSelection],
+    names: Iterable[tuple[str, str, str]] = (),
 ) -> TargetFacts:
     """Read all facts about the target.
 
     ``owners`` leads from sources to the roles for them, ``selections`` from those that are
-    databases to what is replicated of them.
+    databases to what is replicated of them; ``names`` are tables that rules give other names:
+    source, schema and table.
     """
     with connection.cursor(row_factory=class_row(TargetServer)) as cursor:
         (server,) = cursor.execute(load_query("pgrepl.doctor", "target_server")).fetchall()
@@ -117,6 +122,7 @@ def read_target(
         owners=[
             _read_owner(connection, source, role, own_schemas) for source, role in owners.items()
         ],
+        copies=read_copy_places(connection, names) if version else (),
         passed_over=_read_passed_over(connection, selections) if version else {},
         code=_read_code(connection, own_schemas, owners),
         locale=read_locale(connection),
@@ -126,6 +132,9 @@ def read_target(
 def _read_passed_over(
     connection: Connection, selections: Mapping[str, TableSelection]
 ) -> Mapping[str, Sequence[str]]:
+    if not has_step(connection, NAMES_STEP):
+        # Whatever runs next brings the schema up to date.
+        return {}
     rows = {source: find_source(connection, source) for source in selections}
     return {
         source: [

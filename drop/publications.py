@@ -12,6 +12,7 @@ from pgrepl.config.dsn import Endpoint, Side
 from pgrepl.decoding.pgoutput.stream import publication_names
 from pgrepl.drop.report import DropReport
 from pgrepl.errors import SourceError
+from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.plan import drop_statements
@@ -69,6 +70,7 @@ def drop_publications(
             with connection.transaction():
                 for statement in drop_statements(slot, is_superuser=bool(side.event_triggers)):
                     connection.execute(statement)
+            reach("drop.publications_dropped")
             report.removed(Side.SOURCE, "publication", *side.names)
             report.removed(Side.SOURCE, "event trigger", *side.event_triggers)
             return

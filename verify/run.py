@@ -17,7 +17,8 @@ from pgrepl.postgres.advisory_locks import copy_lock, find_holder
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.migrations import migrate
 from pgrepl.store.skipped_code import read_skipped
-from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
+from pgrepl.store.sources import SourceRow, find_source
+from pgrepl.store.tables.places import Places, read_places
 from pgrepl.store.tables.source_tables import Condition, read_conditions
 from pgrepl.store.tables.table_marks import mark_verified
 from pgrepl.terminal import command
@@ -71,9 +72,9 @@ def verify_source(
         migrate(sides.target, task.target)
         with translated(task.target, "cannot read the state of the replication"):
             row = _checked(source, find_source(sides.target, source.name))
-            schemas = read_target_schemas(sides.target, row.source_id)
+            places = read_places(sides.target, row.source_id)
         follower = Follower(sides.target, task.target, row, options.patience_s)
-        run = _Run(source, options, watcher, sides, follower, row, schemas)
+        run = _Run(source, options, watcher, sides, follower, row, places)
         subjects = run.compare_structure()
         # What is wrong with names or servers is known by now, without a wait for workers.
         workers = start_verify_workers(config.spark, options.jobs)
@@ -102,8 +103,8 @@ class _Run:
     sides: Sides
     follower: Follower
     row: SourceRow
-    #: Source schema to target schema.
-    schemas: Mapping[str, str]
+    #: Where the copies are.
+    places: Places
     report: VerifyReport = field(init=False)
 
     def __post_init__(self) -> None:
@@ -154,12 +155,12 @@ class _Run:
                 hint="Write schema.table as on the source; * stands for any characters.",
             )
         with translated(self.sides.task.target, "cannot read the catalogue"):
-            copies = read_details(self.sides.target, self.schemas.values())
-        sources = {target: schema for schema, target in self.schemas.items()}
+            # Replay may have given a copy another name since.
+            self.places = read_places(self.sides.target, self.row.source_id)
+            copies = read_details(self.sides.target, self.places.schemas.values())
         there = {
-            key: table
-            for (schema, name), table in copies.items()
-            for key in ((sources[schema], name),)
+            key: copies[place]
+            for place, key in self.places.keys(copies).items()
             if key in here or (wanted is None and self.source.selection.matches(*key))
         }
         return here, there
@@ -173,8 +174,8 @@ class _Run:
         structure = compare_structure(here, there, without_index)
         if self.options.tables is not None:
             return structure, []
-        names = {schema: schema for schema in self.schemas}
-        copies = {target: schema for schema, target in self.schemas.items()}
+        names = {schema: schema for schema in self.places.schemas}
+        copies = {target: schema for schema, target in self.places.schemas.items()}
         with translated(self.sides.task.source, "cannot read the sequences"):
             source = read_by_name(self.sides.source, names)
         with translated(self.sides.task.target, "cannot read the sequences"):
@@ -187,7 +188,8 @@ class _Run:
             found = read_unreadable(self.sides.source)
         with translated(self.sides.task.target, "cannot read the sequences"):
             copies = read_by_name(
-                self.sides.target, {target: schema for schema, target in self.schemas.items()}
+                self.sides.target,
+                {target: schema for schema, target in self.places.schemas.items()},
             )
         with_sequences = self.options.tables is None
         return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from postgast import pg_query_pb2
@@ -50,16 +50,27 @@ class Rest:
     attach: list[Tree] = field(default_factory=list)
 
 
-def read_known(connection: Connection, schemas: dict[str, str]) -> Known:
-    """Read what is in the target's schemas, given as source schema to target schema."""
+def read_known(
+    connection: Connection, schemas: dict[str, str], renamed: Mapping[tuple[str, str], str]
+) -> Known:
+    """Read what is in the target's schemas, given as source schema to target schema.
+
+    ``renamed``: what tables are called on the source that have another name there.
+    """
     names = {target: source for source, target in schemas.items()}
     rows = connection.execute(
         load_query("pgrepl.basebackup", "known_objects"), {"schemas": list(names)}
     ).fetchall()
     return Known(
-        frozenset((what, names[schema], name) for what, schema, _, name in rows if what != "fk"),
         frozenset(
-            (names[schema], table, name) for what, schema, table, name in rows if what == "fk"
+            (what, names[schema], renamed.get((schema, name), name))
+            for what, schema, _, name in rows
+            if what != "fk"
+        ),
+        frozenset(
+            (names[schema], renamed.get((schema, table), table), name)
+            for what, schema, table, name in rows
+            if what == "fk"
         ),
     )
 

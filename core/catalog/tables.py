@@ -21,6 +21,7 @@ __all__ = [
     "is_copy_of",
     "read_columns",
     "read_plain_columns",
+    "read_table_names",
     "read_tables",
 ]
 
@@ -123,6 +124,11 @@ def read_tables(connection: Connection, rules: Rules) -> Sequence[SourceTable]:
     if not rules.has_effects:
         return tables
     return [_with_rules(table, rules) for table in tables]
+
+
+def read_table_names(connection: Connection) -> Mapping[int, tuple[str, str]]:
+    """Return what every table that could be replicated is called, by its OID."""
+    return {table.oid: table.key for table in read_tables(connection, Rules())}
 
 
 def _with_rules(table: SourceTable, rules: Rules) -> SourceTable:

@@ -84,13 +84,18 @@ class Dsn:
 
     def parameter(self, key: str) -> str | None:
         """Return a parameter as given here or by libpq's environment variables."""
-        given = self.parameters.get(key)
-        if given is not None:
-            return given
-        for option in pq.Conninfo.get_defaults():
-            if option.keyword.decode() == key and option.envvar and option.val:
-                return option.val.decode()
-        return None
+        return self.lookup(key)[key]
+
+    def lookup(self, *keys: str) -> dict[str, str | None]:
+        """Return parameters as given here or by libpq's environment variables."""
+        found = {key: self.parameters.get(key) for key in keys}
+        if None in found.values():
+            # libpq looks at everything that it knows, each time.
+            for option in pq.Conninfo.get_defaults():
+                key = option.keyword.decode()
+                if key in found and found[key] is None and option.envvar and option.val:
+                    found[key] = option.val.decode()
+        return found
 
     @property
     def dbname(self) -> str | None:

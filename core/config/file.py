@@ -30,6 +30,7 @@ from pgrepl.config.naming import (
     NameClashError,
     assign_target_schemas,
     check_target_schema,
+    check_target_tables,
 )
 from pgrepl.config.section import Problems, Section
 from pgrepl.errors import ConfigError
@@ -180,6 +181,18 @@ def _check_kind(source: SourceConfig, problems: Problems) -> None:
 def _check_rules(source: SourceConfig, problems: Problems) -> None:
     if source.rules.entries and not source.is_database:
         problems.add(f"sources.{source.name}.rules", f'are of kind "postgres", not "{source.kind}"')
+    names = source.rules.table_names
+    if names and source.trust_code:
+        problems.add(
+            f"sources.{source.name}.rules",
+            "give tables other names, which code of the source does not know: not with trust_code",
+        )
+    included = [pattern.only for pattern in source.selection.include]
+    others = [key for key in included if key is not None and source.selection.matches(*key)]
+    try:
+        check_target_tables(names, others)
+    except NameClashError as exc:
+        problems.add(f"sources.{source.name}.rules", str(exc))
 
 
 def _check_publications(source: SourceConfig, problems: Problems) -> None:

@@ -22,6 +22,8 @@ __all__ = [
     "TableSelection",
     "assign_target_schemas",
     "check_target_schema",
+    "check_target_table",
+    "check_target_tables",
     "default_owner",
     "exact_pattern",
     "is_system_schema",
@@ -33,6 +35,9 @@ IDENTIFIER_BYTES = 63
 
 #: This much of a hash stands for what a name over the limit loses.
 _HASH_DIGITS = 8
+
+#: What pgrepl calls tables that nobody is to see.
+_OWN_PREFIX = "pgrepl_"
 
 #: Schemas that belong to pgrepl or to PostgreSQL on every target.
 RESERVED_SCHEMAS = frozenset({"replication", "information_schema", "public"})
@@ -96,6 +101,8 @@ class TablePattern:
     text: str
     #: The schema when the pattern names exactly one, else None.
     schema: str | None = field(init=False)
+    #: The table when it names exactly one, else None.
+    only: tuple[str, str] | None = field(init=False, repr=False, compare=False)
     _schema: re.Pattern[str] = field(init=False, repr=False, compare=False)
     _table: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
@@ -113,11 +120,13 @@ class TablePattern:
         if "\0" in self.text:
             message = f"{self.text!r} holds the character NUL"
             raise ValueError(message)
-        literal = None if "*" in schema else "".join(token[-1] for token in schema)
+        literal = None if "*" in schema else _literal(schema)
         if literal is not None and is_system_schema(literal):
             message = f'schema "{literal}" is never replicated'
             raise ValueError(message)
         object.__setattr__(self, "schema", literal)
+        is_one = literal is not None and "*" not in table
+        object.__setattr__(self, "only", (literal, _literal(table)) if is_one else None)
         object.__setattr__(self, "_schema", _compile(schema))
         object.__setattr__(self, "_table", _compile(table))
 
@@ -147,6 +156,10 @@ class TablePattern:
     def takes_whole(self, schema: str) -> bool:
         """Whether the pattern takes in all tables of this schema."""
         return self.takes_schema(schema) and self.is_of_schemas
+
+
+def _literal(tokens: Iterable[str]) -> str:
+    return "".join(token[-1] for token in tokens)
 
 
 def _compile(tokens: Iterable[str]) -> re.Pattern[str]:
@@ -295,6 +308,39 @@ def assign_target_schemas(
             taken[target] = (source, schema)
             assigned[source, schema] = target
     return assigned
+
+
+def check_target_tables(
+    names: Mapping[tuple[str, str], str], others: Iterable[tuple[str, str]]
+) -> None:
+    """Refuse names that two tables of a schema would have, or a table and something else there.
+
+    ``names`` leads from tables that have another name on the target to it; ``others`` are the
+    relations and types that their schemas have besides.
+
+    Raises
+    ------
+    NameClashError
+        naming one of them.
+
+    """
+    taken = {key: key for key in others if key not in names}
+    for key, name in sorted(names.items()):
+        other = taken.setdefault((key[0], name), key)
+        if other != key:
+            message = f'{shown_name(*key)} and {shown_name(*other)} would both be called "{name}"'
+            raise NameClashError(message)
+
+
+def check_target_table(target: str, whose: str) -> None:
+    """Refuse a name of a table on the target that PostgreSQL would cut, or that is pgrepl's own."""
+    length = len(target.encode())
+    if length > IDENTIFIER_BYTES:
+        message = f'{whose} would become "{target}": {length} bytes, the limit is 63'
+        raise NameClashError(message)
+    if target.startswith(_OWN_PREFIX) or "\0" in target:
+        message = f'{whose} would become "{target}", which no table of a source can be called'
+        raise NameClashError(message)
 
 
 def check_target_schema(target: str, whose: str) -> None:

@@ -16,7 +16,13 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from pgrepl.config import keys
-from pgrepl.config.naming import SchemaTemplate, TablePattern
+from pgrepl.config.naming import (
+    NameClashError,
+    SchemaTemplate,
+    TablePattern,
+    check_target_table,
+    shown_name,
+)
 from pgrepl.errors import ConfigError
 
 __all__ = ["Mask", "MaskKind", "RuleConfig", "Rules", "Salt", "Treatment", "changed_tables"]
@@ -179,6 +185,13 @@ class RuleConfig:
         ),
     )
 
+    table: str = field(
+        default="",
+        metadata=keys.text(
+            "the name on the target of the one table that `tables` names, where it is not its own"
+        ),
+    )
+
     def matches(self, schema: str, table: str) -> bool:
         """Whether it is for this table."""
         return any(pattern.matches(schema, table) for pattern in self.tables)
@@ -200,10 +213,26 @@ class RuleConfig:
         for pattern in self.tables if self.schema else ():
             if not pattern.is_of_schemas:
                 why = f'is for whole schemas, such as "{pattern.schema or "app"}.*"'
-                yield "schema", f'{why}, not for "{pattern.text}": no table has a name of its own'
+                yield "schema", f'{why}, not for "{pattern.text}": a schema cannot be split'
+        if self.table:
+            yield from self._mistakes_of_name()
         named = [*self.omit, *self.null, *self.constant, *self.hash]
         for name in sorted({name for name in named if named.count(name) > 1}):
             yield "", f'column "{name}" has two masks'
+
+    @property
+    def renamed(self) -> tuple[str, str] | None:
+        """The table that it gives another name; None: it gives none."""
+        return self.tables[0].only if self.table and len(self.tables) == 1 else None
+
+    def _mistakes_of_name(self) -> Iterable[tuple[str, str]]:
+        if self.renamed is None:
+            yield "table", "is the name of one table, which `tables` names without a pattern"
+            return
+        try:
+            check_target_table(self.table, f"table {shown_name(*self.renamed)}")
+        except NameClashError as exc:
+            yield "table", str(exc)
 
 
 @dataclass(frozen=True)
@@ -245,7 +274,7 @@ class Rules:
         return any(
             entry.matches(schema, table)
             for entry in self.entries
-            if entry.masks or entry.where or not entry.schema
+            if entry.masks or entry.where or not (entry.schema or entry.table)
         )
 
     @property
@@ -258,6 +287,19 @@ class Rules:
             if entry.schema and _check_schema(entry.schema) is None
             for pattern in entry.tables
         )
+
+    @cached_property
+    def table_names(self) -> Mapping[tuple[str, str], str]:
+        """The tables that have another name on the target, with it; the first rule decides."""
+        found: dict[tuple[str, str], str] = {}
+        for entry in self.entries:
+            if entry.renamed is not None:
+                found.setdefault(entry.renamed, entry.table)
+        return {key: name for key, name in found.items() if name != key[1]}
+
+    def target_table(self, schema: str, table: str) -> str:
+        """Return what a new copy of a table is called on the target."""
+        return self.table_names.get((schema, table), table)
 
     def masks_of(self, schema: str, table: str) -> Mapping[str, Mask]:
         """Return the masks of a table's columns; the first rule that has one for it decides."""

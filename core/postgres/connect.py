@@ -86,7 +86,7 @@ def conninfo(
     """
     dsn = endpoint.dsn
     pinned = " ".join(f"-c {name}={value}" for name, value in _PINNED.items())
-    given = {key: dsn.parameter(key) for key in ("connect_timeout", *_KEEPALIVES)}
+    given = dsn.lookup("options", "connect_timeout", *_KEEPALIVES)
     defaults: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, **_KEEPALIVES}
     settings = {key: value for key, value in defaults.items() if given[key] is None}
     if is_replication:
@@ -99,7 +99,7 @@ def conninfo(
         application_name=f"pgrepl-{stage}",
         client_encoding="UTF8",
         # The last setting of a name wins: ours.
-        options=" ".join(filter(None, (dsn.parameter("options"), pinned))),
+        options=" ".join(filter(None, (given["options"], pinned))),
         **settings,
     )
 
@@ -123,7 +123,9 @@ def connect(
     with translated(endpoint, "cannot connect"):
         text = conninfo(endpoint, stage, is_replication=is_replication, patience_s=patience_s)
         connection = psycopg.connect(text, autocommit=autocommit)
-    logger.debug("connected", extra={"to": str(endpoint), "dsn": str(endpoint.dsn), "stage": stage})
+    if logger.isEnabledFor(logging.DEBUG):
+        shown = {"to": str(endpoint), "dsn": str(endpoint.dsn), "stage": stage}
+        logger.debug("connected", extra=shown)
     connection.adapters.register_loader(_PG_LSN_OID, _LsnLoader)
     connection.adapters.register_loader(_PG_LSN_OID, _LsnBinaryLoader)
     connection.adapters.register_dumper(Lsn, _LsnDumper)

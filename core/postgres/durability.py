@@ -23,8 +23,8 @@ def flush_commits(connection: Connection) -> None:
     """Let no commit of a session return before it is on disk."""
     connection.execute(
         # A stricter setting than on is the owner's choice and stays.
-        "select set_config(name, 'on', false) from pg_settings"
-        " where name = 'synchronous_commit' and setting = 'off'"
+        "select set_config('synchronous_commit', 'on', false)"
+        " where current_setting('synchronous_commit') = 'off'"
     )
 
 

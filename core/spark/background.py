@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,14 +31,24 @@ class SessionInBackground:
         jobs: int | None = None,
         *,
         daemon: str | None = None,
+        warm_up: Callable[[SparkSession], object] | None = None,
     ) -> None:
-        """Begin to start it."""
+        """Begin to start it; it is there when ``warm_up`` has used it, whatever came of that."""
         if jobs is not None and local_cores(config.master) is not None:
             config = replace(config, master=f"local[{jobs}]")
         self._config = config
         self._jobs = jobs
         self._start = SessionStart(config, app_name, daemon=daemon)
-        self._starting = BackgroundCall(self._start.run)
+        self._warm_up = warm_up
+        self._starting = BackgroundCall(self._run)
+
+    def _run(self) -> SparkSession:
+        session = self._start.run()
+        if self._warm_up is not None:
+            # What is wrong is seen by whoever uses it next.
+            with suppress(Exception):
+                self._warm_up(session)
+        return session
 
     @property
     def is_starting(self) -> bool:

@@ -50,6 +50,7 @@ class LockedTable:
     table: str
     #: None: it has no place on the target any more.
     target_schema: str | None
+    target_name: str
     reason: str
     #: DDL that waits with it, if any does.
     group_id: int | None
@@ -134,7 +135,7 @@ def lock_target_table(connection: Connection, table: LockedTable, mode: int) -> 
     """Take one of the locks in ``LOCK_MODES``, if the target has the table."""
     if table.target_schema is None:
         return
-    place = Identifier(table.target_schema, table.table)
+    place = Identifier(table.target_schema, table.target_name)
     ((is_there,),) = connection.execute(
         "select to_regclass(%s) is not null", (place.as_string(connection),)
     ).fetchall()

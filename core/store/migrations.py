@@ -34,6 +34,9 @@ __all__ = [
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 
+#: How a step says that a column is compressed, where the server can do that.
+_LZ4: LiteralString = "compression lz4 not null"
+
 #: "pgrepl" in ASCII: the advisory lock that keeps two programs from migrating at once.
 _LOCK_KEY = int.from_bytes(b"pgrepl", "big")
 
@@ -139,7 +142,8 @@ def migrate(connection: Connection, endpoint: Endpoint) -> int:
                 connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
                 if step.version in _read_checked(connection):
                     continue
-                connection.execute(fit_to_server(step.sql, has_lz4=_has_lz4(connection)))
+                has_lz4 = _LZ4 not in step.sql or _has_lz4(connection)
+                connection.execute(fit_to_server(step.sql, has_lz4=has_lz4))
                 connection.execute(
                     "insert into replication.schema_version (version, name, pgrepl_version)"
                     " values (%s, %s, %s)",
@@ -160,7 +164,7 @@ def _read_checked(connection: Connection) -> frozenset[int]:
 
 def fit_to_server(statements: LiteralString, *, has_lz4: bool) -> LiteralString:
     """Return a step as the server can run it: one that was built without lz4 uses its own pglz."""
-    return statements if has_lz4 else statements.replace("compression lz4 not null", "not null")
+    return statements if has_lz4 else statements.replace(_LZ4, "not null")
 
 
 def _has_lz4(connection: Connection) -> bool:

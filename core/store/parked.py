@@ -132,13 +132,18 @@ def park_failed(
 
 
 def park_for_resync(connection: Connection, source_id: int, name: _Name) -> None:
-    """Park a table that is to be copied again; one that is parked stays as it is."""
+    """Park a table that is to be copied again; one that is parked stays as it is.
+
+    Whoever is working it off at this moment is waited for, and it is parked again after that.
+    """
     connection.execute(
-        "insert into replication.parked_table"
+        "insert into replication.parked_table as p"
         " (source_id, schema_name, table_name, kind, reason)"
         " select source_id, schema_name, table_name, 'resync',"
         " concat_ws(': ', 'resync', resync_reason) from replication.source_table"
-        " where source_id = %s and schema_name = %s and table_name = %s on conflict do nothing",
+        " where source_id = %s and schema_name = %s and table_name = %s"
+        # DO NOTHING would not wait, and the row may be about to be removed.
+        " on conflict (source_id, schema_name, table_name) do update set kind = p.kind",
         (source_id, *name),
     )
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from psycopg.rows import scalar_row
-
 from pgrepl.catalog.dependents import find_dependents
 from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import TargetError
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 from pgrepl.store.sources import read_target_schemas
+from pgrepl.store.tables.places import read_places
+from pgrepl.store.tables.source_tables import read_source_tables
 
 __all__ = ["check_removable"]
 
@@ -46,7 +46,10 @@ def check_removable(connection: Connection, endpoint: Endpoint, source_id: int) 
 
 def _find_unreplicated(connection: Connection, source_id: int) -> Sequence[str]:
     """Return the tables in a source's schemas that pgrepl does not replicate."""
-    with connection.cursor(row_factory=scalar_row) as cursor:
-        return cursor.execute(
-            load_query("pgrepl.store", "unreplicated_tables"), {"source": source_id}
-        ).fetchall()
+    rows = connection.execute(
+        load_query("pgrepl.store", "tables_of_schemas"), {"source": source_id}
+    ).fetchall()
+    there = {(schema, name): shown for shown, schema, name in rows}
+    keys = read_places(connection, source_id).keys(there)
+    replicated = {table.key for table in read_source_tables(connection, source_id)}
+    return [shown for place, shown in there.items() if keys.get(place) not in replicated]

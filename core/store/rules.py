@@ -106,9 +106,12 @@ def check_current(connection: Connection, source_id: int, name: str, rules: Rule
 
 def _read_partitioned(connection: Connection, source_id: int) -> set[tuple[str, str]]:
     rows = connection.execute(
-        "select s.source_schema, c.relname::text from replication.target_schema s"
+        "select s.source_schema, coalesce(x.table_name, c.relname)::text"
+        " from replication.target_schema s"
         " join pg_namespace n on n.nspname = s.target_schema"
-        " join pg_class c on c.relnamespace = n.oid and c.relkind = 'p' where s.source_id = %s",
+        " join pg_class c on c.relnamespace = n.oid and c.relkind = 'p'"
+        " left join replication.target_table x on (x.source_id, x.schema_name, x.target_name)"
+        " = (s.source_id, s.source_schema, c.relname) where s.source_id = %s",
         (source_id,),
     )
     return set(rows.fetchall())

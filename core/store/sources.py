@@ -13,6 +13,7 @@ from psycopg import sql
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 
@@ -172,6 +173,7 @@ def make_origin(connection: Connection, row: SourceRow) -> Lsn | None:
     if progress is not None:
         return None
     create_origin(connection, row.slot)
+    reach("adopt.origin_created")
     ((position,),) = connection.execute(
         "select coalesce(p.received_lsn, s.consistent_point) from replication.source s"
         " left join replication.receive_progress p using (source_id) where s.source_id = %s",

@@ -30,6 +30,7 @@ __all__ = [
     "to_sql",
     "token_name",
     "walk",
+    "without_positions",
 ]
 
 #: A statement's tree, or a part of one. Protobuf makes its classes at run time, without types.
@@ -127,7 +128,7 @@ def print_type(type_name: Tree) -> str:
 
 def is_same(one: Tree, other: Tree) -> bool:
     """Whether two statements mean the same, wherever they stood in their texts."""
-    return bool(one == other or _without_positions(one) == _without_positions(other))
+    return bool(one == other or without_positions(one) == without_positions(other))
 
 
 def walk(tree: Tree) -> Iterator[Tree]:
@@ -199,7 +200,7 @@ def _names_in_constant(text: str) -> Iterator[tuple[str, str]]:
             yield tree.schemaname, tree.relname
 
 
-def _without_positions(statement: Tree) -> Tree:
+def without_positions(statement: Tree) -> Tree:
     """Return a copy that differs from others only where they mean something else."""
     copy = type(statement)()
     copy.CopyFrom(statement)

@@ -31,7 +31,7 @@ from pgrepl.syntax.parse import (
 )
 from pgrepl.syntax.rename_text import rename_in_text
 
-__all__ = ["ConfinedMap", "RemapError", "Remapped", "SchemaMap", "remap"]
+__all__ = ["ConfinedMap", "RemapError", "Remapped", "SchemaMap", "remap", "rename_tables"]
 
 _SEQUENCE_FUNCTIONS = frozenset({"nextval", "currval", "setval"})
 _PUBLIC_CATALOGS = frozenset({"pg_catalog", "information_schema"})
@@ -51,6 +51,22 @@ class SchemaMap:
     schemas: Mapping[str, str]
     #: Members of extensions, by schema and name, with the schema that they have on the target.
     members: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
+    #: Tables that have another name on the target, with it. While structures are changed there,
+    #: none has (``pgrepl.store.tables.source_names``), and no text is changed by this.
+    tables: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def place(self, schema: str, table: str) -> tuple[str, str]:
+        """Return where a table is on the target."""
+        return self.target_schema(schema), self.tables.get((schema, table), table)
+
+    def source_of(self, schema: str, table: str) -> tuple[str, str]:
+        """Return what a table of the target is on the source."""
+        for key, name in self.tables.items():
+            if (self.schemas.get(key[0]), name) == (schema, table):
+                return key
+        return next(
+            (here for here, there in self.schemas.items() if there == schema), schema
+        ), table
 
     def target_schema(self, schema: str, name: str | None = None) -> str:
         """Return where an object of this schema is on the target."""
@@ -139,6 +155,24 @@ def remap(statement: Tree, names: SchemaMap, text: str | None = None) -> Remappe
     return Remapped(sql, tuple(remapper.opaque))
 
 
+def rename_tables(sql: str, tables: Mapping[tuple[str, str], str]) -> str:
+    """Return a statement of the target with other names of tables, given by schema and table.
+
+    Raises
+    ------
+    RemapError
+        when it is not understood.
+
+    """
+    if not tables:
+        return sql
+    try:
+        (tree,) = parse(sql)
+    except (SqlSyntaxError, ValueError) as exc:
+        raise RemapError(str(exc)) from exc
+    return remap(tree, SchemaMap({}, tables=tables)).sql
+
+
 def _check_names(sql: str, tree: Tree, names: SchemaMap) -> None:
     """Search the printed statement for names that it should not hold any more."""
     # Two names may be a table and its column, and the table may be called like a schema.
@@ -204,7 +238,9 @@ class _Remapper:
 
     def _on_RangeVar(self, node: Tree) -> None:  # noqa: N802  named like the node
         if node.schemaname:
-            node.schemaname = self._names.target_schema(node.schemaname, node.relname)
+            schema, name = node.schemaname, node.relname
+            node.schemaname = self._names.target_schema(schema, name)
+            node.relname = self._names.tables.get((schema, name), name)
 
     def _on_CreateSchemaStmt(self, node: Tree) -> None:  # noqa: N802
         node.schemaname = self._schema(node.schemaname)

@@ -18,13 +18,13 @@ from postgast import pg_query_pb2
 from pgrepl.syntax.parse import (
     SqlSyntaxError,
     Tree,
-    is_same,
     parse,
     parse_one,
     quoted_constant,
     quoted_names,
     token_name,
     walk,
+    without_positions,
 )
 
 __all__ = ["rename_in_text"]
@@ -82,11 +82,12 @@ def rename_in_text(
     after_keyword = {i: new for i, new in alone.items() if tokens[i - 1].kind == _SCHEMA}
     bare = _bare(tokens, {change.name: change.after for change in changes if change.name})
     first = dict(list(bare.items())[:1])
+    wanted = without_positions(renamed)
     for some, others, added in product(
         (constants, {}), ({}, after_keyword, alone), (first, bare) if bare else ({},)
     ):
         candidate = _replaced(text, tokens, qualified | some | others | added)
-        if _is_text_of(candidate, renamed):
+        if _is_text_of(candidate, wanted):
             return candidate
     return None
 
@@ -96,11 +97,12 @@ class _OtherShapeError(Exception):
 
 
 def _is_text_of(text: str, tree: Tree) -> bool:
+    """Whether a text means a tree that has no positions."""
     try:
         statements = parse(text)
     except SqlSyntaxError:
         return False
-    return len(statements) == 1 and is_same(statements[0], tree)
+    return len(statements) == 1 and without_positions(statements[0]) == tree
 
 
 def _changes(before: Tree, after: Tree) -> Iterator[_Change]:
@@ -109,7 +111,7 @@ def _changes(before: Tree, after: Tree) -> Iterator[_Change]:
     if before.DESCRIPTOR.name == "RangeVar" and after.schemaname and not before.schemaname:
         yield _Change("", after.schemaname, before.relname)
         return
-    for field in before.DESCRIPTOR.fields:
+    for field in _set_fields(before, after):
         one, two = getattr(before, field.name), getattr(after, field.name)
         if field.message_type is not None:
             if field.is_repeated and len(two) == len(one) + 1 and len(one) == 1:
@@ -120,6 +122,11 @@ def _changes(before: Tree, after: Tree) -> Iterator[_Change]:
                 yield from _changes(left, right)
         elif field.type == field.TYPE_STRING and not field.is_repeated and one != two:
             yield _Change(one, two)
+
+
+def _set_fields(*trees: Tree) -> Iterable[Tree]:
+    """Return the fields that one of the trees has: a node could have one of hundreds."""
+    return {field.number: field for tree in trees for field, _ in tree.ListFields()}.values()
 
 
 def _added(before: Tree, after: Tree) -> _Change:

@@ -79,7 +79,7 @@ def table_problems(config: SourceConfig, target: TargetFacts) -> Iterator[Proble
     if target.parked_record_count:
         yield _waits(
             "parked-records",
-            f"records that could not be read: {target.parked_record_count}",
+            f"records that could not be read or applied: {target.parked_record_count}",
             f"See them with: {command('parked', 'records', config.name)}",
         )
     if target.pending_ddl_count:

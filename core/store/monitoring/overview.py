@@ -38,7 +38,7 @@ T = TypeVar("T")
 #: What is read here stands in the migrations up to this one.
 NEEDED_VERSION = 19
 #: And in this one.
-NEEDED_STEP = "consumers"
+NEEDED_STEP = "target_tables"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class ExportableTable:
     #: Why its rows are not those of the source; None: they are.
     resync_reason: str | None
     target_schema: str
+    target_name: str
     oid: int
     relkind: str
     #: Name, type, whether it is NOT NULL, and whether the source generates it.

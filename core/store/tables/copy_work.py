@@ -16,6 +16,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.queries import load_query
 
 __all__ = [
+    "RUN",
     "CopyPart",
     "LeftOutRow",
     "PendingStep",
@@ -42,6 +43,9 @@ __all__ = [
 
 Phase = Literal["key", "attach", "property", "foreign_key", "validate", "valid_foreign_key", "view"]
 """When a statement of the schema runs after the data: in this order, one phase after the other."""
+
+RUN = "run: "
+"""What stands before the statement that makes what the copy has not."""
 
 _Name = tuple[str, str]
 
@@ -146,9 +150,9 @@ def leave_out_steps(connection: Connection, source_id: int) -> None:
     connection.execute(
         "insert into replication.left_out (source_id, kind, name, reason)"
         " select source_id, 'validity', schema_name || '.' || table_name,"
-        " 'tables were copied at different moments; when replay has caught up, run: ' || statement"
+        " 'tables were copied at different moments; when replay has caught up, ' || %s || statement"
         " from replication.copy_step where source_id = %s and not is_done order by step",
-        (source_id,),
+        (RUN, source_id),
     )
 
 

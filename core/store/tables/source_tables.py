@@ -29,6 +29,7 @@ __all__ = [
     "find_copy",
     "finish_resync",
     "finish_tables",
+    "hold_names",
     "is_replicated",
     "read_conditions",
     "read_source_oids",
@@ -167,6 +168,24 @@ def read_source_oids(connection: Connection, source_id: int) -> Mapping[_Name, i
     return {(schema, name): oid for schema, name, oid in rows}
 
 
+def hold_names(
+    connection: Connection, source_id: int, names: Collection[_Name]
+) -> Mapping[_Name, int | None]:
+    """Keep DDL from renaming or dropping tables until the transaction ends.
+
+    Returned are those that are there, each with the relation of the source that it is.
+    """
+    rows = connection.execute(
+        "select t.schema_name::text, t.table_name::text, t.source_oid::bigint"
+        " from replication.source_table t"
+        " join unnest(%s::text[], %s::text[]) as w (schema_name, table_name)"
+        " on t.schema_name = w.schema_name and t.table_name = w.table_name"
+        " where t.source_id = %s order by 1, 2 for key share of t",
+        ([schema for schema, _ in names], [name for _, name in names], source_id),
+    )
+    return {(schema, name): oid for schema, name, oid in rows}
+
+
 def add_unknown_table(connection: Connection, source_id: int, name: _Name) -> None:
     """Make a table known whose changes arrive though it was never copied."""
     connection.execute(
@@ -273,13 +292,13 @@ def find_copy(
     connection: Connection, source_id: int, name: _Name, target_schema: str | None
 ) -> int | None:
     """Return the OID of the copy of a replicated table; None when there is none."""
-    schema, table = name
     row = connection.execute(
-        "select c.oid::bigint from pg_class c join pg_namespace n on n.oid = c.relnamespace"
-        " join replication.source_table t on t.source_id = %s and t.schema_name = %s"
-        " and t.table_name = c.relname"
-        " where n.nspname = %s and c.relname = %s and c.relkind = 'r'",
-        (source_id, schema, target_schema, table),
+        "select c.oid::bigint from replication.source_table t"
+        " left join replication.target_table x using (source_id, schema_name, table_name)"
+        " join pg_class c on c.relname = coalesce(x.target_name, t.table_name)"
+        " and c.relkind = 'r' join pg_namespace n on n.oid = c.relnamespace"
+        " where source_id = %s and schema_name = %s and table_name = %s and n.nspname = %s",
+        (source_id, *name, target_schema),
     ).fetchone()
     return None if row is None else int(row[0])
 
@@ -318,8 +337,9 @@ def remove_table_row(connection: Connection, source_id: int, name: _Name) -> Non
 
 
 def remove_tables(connection: Connection, source_id: int) -> None:
-    """Forget all tables of a source."""
+    """Forget all tables of a source, and what their copies were called."""
     connection.execute("delete from replication.source_table where source_id = %s", (source_id,))
+    connection.execute("delete from replication.target_table where source_id = %s", (source_id,))
 
 
 def count_conflicts(

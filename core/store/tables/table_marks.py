@@ -14,6 +14,7 @@ __all__ = [
     "LOST_IDENTITY",
     "add_lost_table",
     "mark_changed",
+    "mark_counted_loss",
     "mark_resync",
     "mark_verified",
     "mark_void",
@@ -50,6 +51,23 @@ def add_lost_table(
         (source_id, *name, reason, lsn),
     )
     note_gap(connection, source_id, name, reason)
+
+
+def mark_counted_loss(
+    connection: Connection, source_id: int, name: _Name, oid: int | None, reason: str
+) -> None:
+    """Mark a table that is known to have lost changes, unless another one has its name by now.
+
+    Whoever counts them does so again, and finds it under its new name then.
+    """
+    marked = connection.execute(
+        "update replication.source_table set resync_reason = coalesce(resync_reason, %s)"
+        " where source_id = %s and schema_name = %s and table_name = %s"
+        " and source_oid is not distinct from coalesce(%s, source_oid)",
+        (reason, source_id, *name, oid),
+    )
+    if marked.rowcount:
+        note_gap(connection, source_id, name, reason)
 
 
 def mark_changed(connection: Connection, source_id: int, name: _Name, reason: str) -> None:

@@ -15,7 +15,8 @@ __all__ = ["check_rules"]
 
 def check_rules(rules: Rules, problems: Sequence[RuleProblem], *, is_captured: bool) -> Finding:
     """Every rule holds for the tables that there are, and its salt is in the environment."""
-    if not rules.has_effects:
+    names = len(rules.table_names)
+    if not rules.has_effects and not names:
         return Finding.ok("rules", "no column is masked or omitted, no row filtered")
     failures = tuple(str(problem) for problem in problems if problem.is_failure)
     if failures:
@@ -26,7 +27,7 @@ def check_rules(rules: Rules, problems: Sequence[RuleProblem], *, is_captured: b
         rules.salts()
     except ConfigError as exc:
         return Finding("rules", Status.FAILURE, exc.message, Remedy(then=exc.hint))
-    if not is_captured:
+    if rules.has_effects and not is_captured:
         why = "rules go by the names of columns, and no DDL is captured: receive refuses that"
         then = "have DDL captured, see ddl-capture"
         return Finding("rules", Status.FAILURE, why, Remedy(then=then))
@@ -39,4 +40,5 @@ def check_rules(rules: Rules, problems: Sequence[RuleProblem], *, is_captured: b
     filters = sum(1 for entry in rules.entries if entry.where)
     what = f"{counted(count, 'column')} masked or omitted"
     what += f", {counted(filters, 'filter')} of rows" if filters else ""
+    what += f", {counted(names, 'table')} of another name" if names else ""
     return Finding.ok("rules", f"{what}, all can be")

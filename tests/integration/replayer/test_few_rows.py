@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.replayer import ReplaySettings
-from pgrepl.replayer.shard.task import ShardResult, run_shard
+from pgrepl.replayer.shard.shard_result import ShardResult
+from pgrepl.replayer.shard.task import run_shard
 from tests.support.database import Database
 from tests.support.running.backlog import plan
 from tests.support.running.pipeline import Pipeline

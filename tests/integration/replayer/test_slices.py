@@ -12,7 +12,8 @@ from pgrepl.postgres.connect import connect
 from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.shard import helpers as helpers_of_tasks
 from pgrepl.replayer.shard import together
-from pgrepl.replayer.shard.task import ShardResult, run_shard
+from pgrepl.replayer.shard.shard_result import ShardResult
+from pgrepl.replayer.shard.task import run_shard
 from pgrepl.store.parked import follow_parking
 from pgrepl.store.progress.applied_slices import (
     AppliedSlice,

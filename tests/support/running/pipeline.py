@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from pgrepl.config.model import Config, DdlConfig, OnError, Plugin, SpecialFloat
 from pgrepl.config.naming import TableSelection
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture import Applier
-from pgrepl.errors import DdlStopped
+from pgrepl.errors import AlreadyRunning, DdlStopped
 from pgrepl.postgres.connect import Connection
 from pgrepl.receiver import Receiver, ReceiverSettings
 from pgrepl.replayer import Replayer, ReplaySettings, SourceResult
@@ -19,6 +20,7 @@ from tests.support.database import Database
 from tests.support.observing.invariants import broken_invariants
 from tests.support.running.copying import copy_source_of, make_config
 from tests.support.running.replaying import checksums
+from tests.support.waiting import wait_until
 
 #: Each transaction is a segment of its own, each change a row of it.
 IN_PIECES = ReceiverSettings(segment_bytes=1)
@@ -95,9 +97,17 @@ class Pipeline:
         """Replay what is spooled, and return what came of it."""
         config = self.config
         config = replace(config, replay=replace(config.replay, **options))
-        (result,) = Replayer(config, self.ddl or NoDdl(), settings, resync=self.resync).run(
-            once=True
-        )
+        results: list[SourceResult] = []
+
+        def run() -> bool:
+            replayer = Replayer(config, self.ddl or NoDdl(), settings, resync=self.resync)
+            # The server may not have seen yet that a process which was killed has ended.
+            with suppress(AlreadyRunning):
+                results.extend(replayer.run(once=True))
+            return bool(results)
+
+        wait_until(run)
+        (result,) = results
         return result
 
     def apply(self, settings: ReplaySettings = QUICK, **options: Any) -> None:

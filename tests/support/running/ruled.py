@@ -20,6 +20,7 @@ from pgrepl.ddl_capture import Applier, install
 from pgrepl.replayer import SourceResult
 from pgrepl.resync import Resyncer
 from pgrepl.resync.choice import WayAsked
+from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from pgrepl.verify import VerifyOptions, VerifyReport, verify_source
@@ -77,7 +78,16 @@ class RuledPipeline(Pipeline):
     def copy_again(self, table: str, way: WayAsked = "auto") -> None:
         config = self.config
         options = ResyncOptions(tables=TableSelection.of([table]), way=way, wait_s=60)
-        resync_tables(config, config.sources[self.source.name], options, Recorder())
+        name = self.source.name
+        resync_tables(
+            config,
+            config.sources[name],
+            options,
+            Recorder(),
+            lambda copied: TableCopies(config).apply_waiting(
+                name, [(table.schema_name, table.table_name) for table in copied]
+            ),
+        )
 
     def copy_again_in_chunks(self, table: str) -> None:
         """Copy a table in chunks, while all else goes on."""

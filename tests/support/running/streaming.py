@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import psycopg
-
 from pgrepl.config.dsn import Side
 from pgrepl.config.file import load_config
 from pgrepl.decoding.wal2json.short import lines_of
@@ -22,6 +20,7 @@ from pgrepl.postgres.encodings import python_codec
 from pgrepl.publications.make import make_publications
 from pgrepl.store.migrations import migrate
 from tests.support.database import Database
+from tests.support.machine.kept_sessions import lend_session
 from tests.support.program import run_pgrepl, start_pgrepl
 from tests.support.waiting import wait_until
 
@@ -104,7 +103,7 @@ class Streaming:
                 )
 
     def drop_origin(self) -> None:
-        with psycopg.connect(self.target.cluster.dsn(), autocommit=True) as connection:
+        with lend_session(self.target.cluster, "postgres") as connection:
             connection.execute(
                 "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s",
                 (self.target.name,),

@@ -45,14 +45,22 @@ select source_id, schema_name, table_name, t.state, t.resync_reason,
         where (m.source_id, m.schema_name, m.table_name)
             = (p.source_id, p.schema_name, p.table_name)) kept on true
   left join lateral (
-       select rs.source_schema as root_schema, rc.relname as root_name
+       select rs.source_schema as root_schema,
+              coalesce(rx.table_name, rc.relname)                 as root_name
          from replication.target_schema s
          join pg_namespace n on n.nspname = s.target_schema
-         join pg_class k on k.relnamespace = n.oid and k.relname = t.table_name
+         left join replication.target_table x
+                on x.source_id = t.source_id and x.schema_name = t.schema_name
+               and x.table_name = t.table_name
+         join pg_class k on k.relnamespace = n.oid
+                        and k.relname = coalesce(x.target_name, t.table_name)
          join pg_class rc on rc.oid = pg_partition_root(k.oid)
          join pg_namespace rn on rn.oid = rc.relnamespace
          join replication.target_schema rs
            on rs.source_id = s.source_id and rs.target_schema = rn.nspname
+         left join replication.target_table rx
+                on rx.source_id = s.source_id and rx.schema_name = rs.source_schema
+               and rx.target_name = rc.relname
         where s.source_id = t.source_id and s.source_schema = t.schema_name) root on true
  where source_id = any (%(ids)s)
    and (t.state is distinct from 'ready' or t.resync_reason is not null

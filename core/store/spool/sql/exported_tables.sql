@@ -9,6 +9,7 @@ select t.schema_name::text                    as schema,
        r.resync_id is not null                as is_copied_again,
        coalesce(t.resync_reason, d.reason)    as resync_reason,
        s.target_schema::text                  as target_schema,
+       c.relname::text                        as target_name,
        c.oid::bigint                          as oid,
        c.relkind::text                        as relkind,
        a.columns
@@ -19,7 +20,10 @@ select t.schema_name::text                    as schema,
   join replication.target_schema s
          on s.source_id = t.source_id and s.source_schema = t.schema_name
   join pg_namespace n on n.nspname = s.target_schema
-  join pg_class c on c.relnamespace = n.oid and c.relname = t.table_name
+  left join replication.target_table x
+         on x.source_id = t.source_id and x.schema_name = t.schema_name
+        and x.table_name = t.table_name
+  join pg_class c on c.relnamespace = n.oid and c.relname = coalesce(x.target_name, t.table_name)
                  and c.relkind in ('r', 'p')
  cross join lateral (
        select coalesce(json_agg(json_build_array(

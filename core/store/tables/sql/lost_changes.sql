@@ -12,7 +12,10 @@ select c.relreplident = 'f'
   join replication.target_schema s
     on s.source_id = t.source_id and s.source_schema = t.schema_name
   join pg_namespace n on n.nspname = s.target_schema
-  join pg_class c on c.relnamespace = n.oid and c.relname = t.table_name
+  left join replication.target_table x
+         on x.source_id = t.source_id and x.schema_name = t.schema_name
+        and x.table_name = t.table_name
+  join pg_class c on c.relnamespace = n.oid and c.relname = coalesce(x.target_name, t.table_name)
  where t.source_id = %(source_id)s and t.schema_name = %(schema)s and t.table_name = %(name)s
    -- A source that is no database has no identities.
    and o.consistent_point > '0/0'

@@ -2,15 +2,22 @@
 -- there, and those of the root for a partition, as the copies tell it.
 select t.schema_name::text, t.table_name::text,
        coalesce(rs.source_schema, t.schema_name)::text as root_schema,
-       coalesce(r.relname, t.table_name)::text         as root_name
+       coalesce(rx.table_name, r.relname, t.table_name)::text as root_name
   from replication.source_table t
   left join replication.target_schema s
          on s.source_id = t.source_id and s.source_schema = t.schema_name
   left join pg_namespace n on n.nspname = s.target_schema
-  left join pg_class c on c.relnamespace = n.oid and c.relname = t.table_name
+  left join replication.target_table x
+         on x.source_id = t.source_id and x.schema_name = t.schema_name
+        and x.table_name = t.table_name
+  left join pg_class c on c.relnamespace = n.oid
+                      and c.relname = coalesce(x.target_name, t.table_name)
   left join pg_class r on r.oid = pg_partition_root(c.oid)
   left join pg_namespace rn on rn.oid = r.relnamespace
   left join replication.target_schema rs
          on rs.source_id = t.source_id and rs.target_schema = rn.nspname
+  left join replication.target_table rx
+         on rx.source_id = t.source_id and rx.schema_name = rs.source_schema
+        and rx.target_name = r.relname
  where t.source_id = %(source)s and c.relkind is distinct from 'p'
  order by 1, 2

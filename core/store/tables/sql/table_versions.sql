@@ -16,8 +16,12 @@ select w.number,
         and r.table_name = t.table_name and r.way = 'chunked' and r.key_columns is not null
   left join replication.target_schema s
          on s.source_id = t.source_id and s.source_schema = t.schema_name
+  left join replication.target_table x
+         on x.source_id = t.source_id and x.schema_name = t.schema_name
+        and x.table_name = t.table_name
   left join pg_namespace n on n.nspname = s.target_schema
-  left join pg_class c on c.relnamespace = n.oid and c.relname = coalesce(r.hidden_name, t.table_name)
+  left join pg_class c on c.relnamespace = n.oid
+                      and c.relname = coalesce(r.hidden_name, x.target_name, t.table_name)
                       and c.relkind in ('r', 'p')
   -- a type that is not PostgreSQL's own can be renamed without a word to its columns
   left join lateral (

@@ -8,7 +8,7 @@ select t.schema_name::text                    as schema,
        p.source_id is not null                as is_parked,
        r.resync_id is not null                as is_in_chunks,
        r.hidden_name is not null              as is_joining,
-       coalesce(r.hidden_name, t.table_name)::text as copy_name,
+       coalesce(r.hidden_name, x.target_name, t.table_name)::text as copy_name,
        s.target_schema::text                  as target_schema,
        c.oid::bigint                          as oid,
        c.relkind::text                        as relkind,
@@ -21,8 +21,12 @@ select t.schema_name::text                    as schema,
         and r.table_name = t.table_name and r.way = 'chunked' and r.key_columns is not null
   left join replication.target_schema s
          on s.source_id = t.source_id and s.source_schema = t.schema_name
+  left join replication.target_table x
+         on x.source_id = t.source_id and x.schema_name = t.schema_name
+        and x.table_name = t.table_name
   left join pg_namespace n on n.nspname = s.target_schema
-  left join pg_class c on c.relnamespace = n.oid and c.relname = coalesce(r.hidden_name, t.table_name)
+  left join pg_class c on c.relnamespace = n.oid
+                      and c.relname = coalesce(r.hidden_name, x.target_name, t.table_name)
                       and c.relkind in ('r', 'p')
   left join lateral (
        select json_agg(json_build_object(

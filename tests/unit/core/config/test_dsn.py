@@ -78,3 +78,12 @@ def test_database_of_a_service_is_known_to_libpq_only():
 def test_environment_variables_of_libpq_count(monkeypatch):
     monkeypatch.setenv("PGDATABASE", "shop")
     assert Dsn("host=db").dbname == "shop"
+
+
+def test_parameters_that_are_looked_up_together_are_each_as_alone(monkeypatch):
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "7")
+    monkeypatch.setenv("PGOPTIONS", "-c a=b")
+    dsn = Dsn("host=db.example options='-c geqo=off'")
+    found = dsn.lookup("options", "connect_timeout", "keepalives_idle")
+    assert found == {"options": "-c geqo=off", "connect_timeout": "7", "keepalives_idle": None}
+    assert found == {key: dsn.parameter(key) for key in found}

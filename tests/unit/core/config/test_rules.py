@@ -22,6 +22,23 @@ def load(tmp_path, text):
     return load_config(path).sources["shop"].rules
 
 
+def _named(*tables, name="customers"):
+    listed = ", ".join(f'"{table}"' for table in tables)
+    return f'[[sources.shop.rules]]\ntables = [{listed}]\ntable = "{name}"\n'
+
+
+def test_file_gives_names_of_tables(tmp_path):
+    rules = load(
+        tmp_path, _named("app.a") + _named(r"app.a\\.\\*", name="b") + _named("app.c", name="c")
+    )
+    assert rules.table_names == {("app", "a"): "customers", ("app", "a.*"): "b"}
+    assert (rules.target_table("app", "a"), rules.target_table("app", "z")) == ("customers", "z")
+    # Nothing is masked by it, and no other table is meant.
+    assert not rules.has_effects
+    assert not rules.is_named("app", "a")
+    assert rules.document() == []
+
+
 def test_file_gives_masks_by_table_and_column(tmp_path):
     rules = load(
         tmp_path,
@@ -50,6 +67,13 @@ def test_file_gives_masks_by_table_and_column(tmp_path):
     [
         ('[[sources.shop.rules]]\nnull = ["a"]\n', "a rule is for some tables"),
         ('[[sources.shop.rules]]\ntables = ["a.b"]\nnul = ["a"]\n', 'did you mean "null"'),
+        (_named("app.kna*"), "is the name of one table"),
+        (_named("app.a", "app.b"), "is the name of one table"),
+        (_named("app.a", name="x" * 64), "64 bytes, the limit is 63"),
+        (_named("app.a", name="pgrepl_x"), "no table of a source can be called"),
+        (_named("app.a") + _named("app.b"), 'app.b and app.a would both be called "customers"'),
+        ('tables = ["app.customers", "app.a"]\n' + _named("app.a"), "both be called"),
+        ("trust_code = true\n" + _named("app.a"), "not with trust_code"),
         ('rules = "x"\n', "must be written as sections [[sources.shop.rules]]"),
         (
             '[[sources.shop.rules]]\ntables = ["a.b"]\nomit = ["a"]\nhash = ["a"]\n',
