@@ -7,7 +7,7 @@ have another structure on the source by now, and no row of the log says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgrepl.catalog.names import extension_schemas
 from pgrepl.catalog.tables import read_tables
@@ -26,6 +26,7 @@ from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.migrations import read_version
 from pgrepl.store.progress.shard_progress import read_least_applied
 from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
+from pgrepl.store.tables.places import read_places
 from pgrepl.store.tables.source_tables import read_source_tables
 from pgrepl.syntax.remap import SchemaMap
 
@@ -74,7 +75,10 @@ def find_missed(config: Config, source: SourceConfig, status: CaptureStatus) -> 
             new = [key for key in _selected(source_session, source) if key not in known]
             reported = read_definitions(source_session, [*uncertain, *new])
             mine = {key: on_target(table, source.rules) for key, table in reported.items()}
-            names = read_names(source_session, target, row)
+            names = replace(
+                read_names(source_session, target, row),
+                tables=read_places(target, row.source_id).renamed,
+            )
         there = set(_targets(copied, names))
         theirs = read_definitions(target, _targets(uncertain, names))
         found = list(_compare([*uncertain, *new], mine, theirs, names, there))
@@ -115,14 +119,14 @@ def _selected(source_session: Connection, source: SourceConfig) -> Iterator[Tabl
 
 
 def read_names(source_session: Connection, target: Connection, row: SourceRow) -> SchemaMap:
-    """Return what names of the source are on the target."""
+    """Return what names of the source are on the target, while tables have their own there."""
     extensions = extension_schemas(source_session)
     schemas = read_target_schemas(target, row.source_id)
     return make_map(schemas, extensions, read_members(target, extensions))
 
 
 def _targets(keys: Iterable[TableName], names: SchemaMap) -> list[TableName]:
-    return [(names.schemas[schema], name) for schema, name in keys if schema in names.schemas]
+    return [names.place(schema, name) for schema, name in keys if schema in names.schemas]
 
 
 def _compare(
@@ -134,7 +138,7 @@ def _compare(
 ) -> Iterator[str]:
     for key in keys:
         shown = shown_name(*key)
-        target = theirs.get((names.schemas.get(key[0], ""), key[1]))
+        target = theirs.get(names.place(*key)) if key[0] in names.schemas else None
         if key not in mine:
             yield f"{shown}: the source has no such table any more"
         elif target is None:

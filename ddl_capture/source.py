@@ -25,6 +25,7 @@ from pgrepl.ddl_capture.scripts import (
     uninstall_script,
 )
 from pgrepl.errors import SourceError
+from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
@@ -138,6 +139,7 @@ def _run(
                 with connection.transaction():
                     for statement in statements:
                         connection.execute(statement)
+                reach("ddl.capture_step")
     except SourceError as exc:
         if isinstance(exc.__cause__, psycopg.errors.LockNotAvailable):
             exc.hint = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import psycopg
@@ -12,7 +13,7 @@ from pgrepl.config.naming import NameClashError, shown_name
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture import journal
 from pgrepl.ddl_capture.apply.command import Application
-from pgrepl.ddl_capture.apply.forgetting import find_replaced
+from pgrepl.ddl_capture.apply.forgetting import find_moved_away, find_replaced
 from pgrepl.ddl_capture.apply.joining import start_over
 from pgrepl.ddl_capture.apply.parking import ParkedError, check_parked
 from pgrepl.ddl_capture.apply.ruled import RuledTables
@@ -33,6 +34,7 @@ from pgrepl.postgres.sqlstate import translate
 from pgrepl.store.ddl_journal import Decision, add_history, remove_pending
 from pgrepl.store.ddl_standing import read_standing
 from pgrepl.store.parked_ddl import end_parking
+from pgrepl.store.tables.source_names import Mention, source_names
 from pgrepl.syntax.parse import SqlSyntaxError
 from pgrepl.syntax.remap import RemapError
 from pgrepl.terminal import command
@@ -56,6 +58,14 @@ _MISSING = (
 )
 
 _EXTENSION = frozenset({"CREATE EXTENSION", "ALTER EXTENSION"})
+#: Commands whose rows in the log name every table that they do something to.
+_NAMING = frozenset(
+    {
+        *("ALTER INDEX", "ALTER SEQUENCE", "ALTER TABLE", "COMMENT", "CREATE INDEX"),
+        *("CREATE SEQUENCE", "CREATE TABLE", "CREATE VIEW", "DROP INDEX", "DROP SEQUENCE"),
+        *("DROP TABLE", "DROP VIEW"),
+    }
+)
 
 
 @dataclass(slots=True)
@@ -67,6 +77,8 @@ class _Transaction:
     dropped: list[DroppedObject] = field(default_factory=list)
     rewrites: list[Rewrite] = field(default_factory=list)
     tables: list[TableDefinition] = field(default_factory=list)
+    #: The rows of the log themselves.
+    texts: list[str] = field(default_factory=list)
     script_depth: int = 0
 
     def end_command(self) -> None:
@@ -74,6 +86,7 @@ class _Transaction:
         self.dropped.clear()
         self.rewrites.clear()
         self.tables.clear()
+        self.texts.clear()
 
     def is_in_script(self, event: CapturedEvent) -> bool:
         """Whether an extension's script did it, which is the extension's affair."""
@@ -111,6 +124,7 @@ class Applier:
         """
         event = decode_event(captured.row)
         own = self._begin(captured, event)
+        own.texts += filter(None, captured.row.values())
         if own.is_in_script(event):
             return
         if event.kind in ("drop", "rewrite"):
@@ -125,11 +139,12 @@ class Applier:
         own.dropped += [*event.dropped, *find_replaced(event)]
         reported = _newest([*own.tables, *tables])
         standing = read_standing(connection, captured.source.source_id, event.log_id)
+        target = Workspace(connection, source, captured, event, standing)
         application = Application(
-            Workspace(connection, source, captured, event, standing),
+            target,
             Included(self._config.ddl.include, is_code_trusted=source.trust_code),
             event,
-            tuple(own.dropped),
+            (*own.dropped, *find_moved_away(target)),
             tuple(own.rewrites),
             [on_target(table, source.rules) for table in reported],
             [
@@ -139,9 +154,12 @@ class Applier:
                 for why in find_needed_columns(table, source.rules)
             ],
         )
+        # What a person wrote may be of any table.
+        is_known = event.tag in _NAMING and standing.decision is None
+        mention = Mention.of(own.texts) if is_known else Mention()
         if event.kind == "end":
             own.end_command()
-        self._run(application, connection, captured, event)
+        self._run(application, connection, captured, event, mention)
 
     def record_stop(
         self, connection: Connection, captured: CapturedDdl, stopped: DdlStopped
@@ -166,11 +184,12 @@ class Applier:
         connection: Connection,
         captured: CapturedDdl,
         event: CapturedEvent,
+        mention: Mention,
     ) -> None:
         standing = application.target.standing
         try:
             # Whoever keeps what stopped does so in the same transaction.
-            with connection.transaction():
+            with connection.transaction(), self._names(application, event, mention):
                 self._run_decided(application, captured, event, standing.decision)
         except _UNTOLD as exc:
             stopped = self._stopped(application, captured, event, str(exc))
@@ -208,6 +227,16 @@ class Applier:
             raise stopped from exc
         if standing.was_pending:
             remove_pending(connection, captured.source.source_id, event.log_id)
+
+    def _names(
+        self, application: Application, event: CapturedEvent, mention: Mention
+    ) -> AbstractContextManager[None]:
+        """Give copies the names of their tables while a command is applied that may be of them."""
+        target = application.target
+        is_any = target.standing.is_any_named or target.source.rules.table_names
+        if not is_any or (event.kind == "start" and event.tag not in FILLED):
+            return nullcontext()
+        return source_names(target.connection, target.source_id, target.source.rules, mention)
 
     def _run_decided(
         self,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pgrepl.config.naming import is_system_schema, shown_name
 from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject
 from pgrepl.ddl_capture.definition import TableName
 from pgrepl.syntax.parse import parse_relation
 
-__all__ = ["find_replaced", "forget_tables", "forget_views"]
+__all__ = ["find_moved_away", "find_replaced", "forget_tables", "forget_views"]
 
 _VIEW = "materialized view"
 #: How PostgreSQL calls the rule that makes a table a view, up to 15.
@@ -29,6 +30,21 @@ def find_replaced(event: CapturedEvent) -> Sequence[DroppedObject]:
         if item.type == "rule" and item.identity.startswith(_RETURN)
         for identity in [item.identity.removeprefix(_RETURN)]
         for schema, name in [parse_relation(identity)]
+    ]
+
+
+def find_moved_away(target: Workspace) -> Sequence[DroppedObject]:
+    """Return the tables that a command moved into a schema of PostgreSQL's own.
+
+    No such schema is there for them on the target, where it is that of all sources.
+    """
+    moved = {table.oid for table in target.event.tables if is_system_schema(table.schema)}
+    if not moved:
+        return ()
+    return [
+        DroppedObject("table", name[0], name, shown_name(*name), is_original=True)
+        for name, oid in target.source_oids().items()
+        if oid in moved
     ]
 
 

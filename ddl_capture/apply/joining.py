@@ -25,6 +25,9 @@ def start_over(application: Application) -> bool:
     target = application.target
     if application.event.kind != "end":
         return False
+    if target.standing.is_any_joining:
+        # One whose copy was broken off is made by another.
+        target.release_interrupted()
     joining = target.joining()
     brought = _bring_in(application, joining)
     joining = {**joining, **brought}
@@ -68,14 +71,19 @@ def _bring_in(
 ) -> Mapping[TableName, int | None]:
     """Have tables made by their first copy that the command brings into replication.
 
-    One that it creates has no rows yet, and is made by its text.
+    One that it creates has no rows yet, and is made by its text. One that is parked waits: what
+    would make it may be what it waits for.
     """
     if application.event.tag in CREATING:
         return {}
     known = {oid for oid in joining.values() if oid is not None}
+    names = application.names_before()
+    parked = application.target.parkings().keys()
     tables = [
         table
         for table in application.selected()
-        if table.key not in joining and table.oid not in known
+        if table.key not in joining and table.oid not in known and table.key not in parked
     ]
-    return application.target.await_copies(tables, application.names_before()) if tables else {}
+    if not tables or parked & set(names):
+        return {}
+    return application.target.await_copies(tables, names)

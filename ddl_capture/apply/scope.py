@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from postgast import pg_query_pb2
 
+from pgrepl.config.naming import is_system_schema
 from pgrepl.ddl_capture.apply.statement.subject import (
     altered_tables,
     read_subject,
@@ -26,6 +27,8 @@ _OBJECT = pg_query_pb2.ObjectType
 #: Commands whose tables had no rows before.
 CREATING = frozenset({"CREATE TABLE", "CREATE TABLE AS", "SELECT INTO", "CREATE SCHEMA"})
 _DROPPING = frozenset({"DropStmt", "DropOwnedStmt"})
+#: What is said of those that are of no table.
+_OF_TABLES = {"IndexStmt": "it is no index of a table", "CreateStatsStmt": "it is of no table"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +70,13 @@ class Scope:
             return self._reason_not_to_fill(statement.into.rel)
         if kind in _DROPPING:
             return None
+        if kind == "AlterObjectSchemaStmt" and is_system_schema(statement.newschema):
+            return "a schema of PostgreSQL's own has no place for it on the target"
         if self.tables:
             is_any = any(map(self.is_selected, self.tables)) or self._leaves(tree)
             return None if is_any else "none of its tables is replicated"
-        if kind == "IndexStmt":
-            return "it is no index of a table"
-        if kind == "CreateStatsStmt":
-            return "it is of no table"
+        if kind in _OF_TABLES:
+            return _OF_TABLES[kind]
         # Of privileges the source tells nothing.
         schemas = {item.schema or item.name for item in self.event.objects} - {None}
         is_elsewhere = schemas and schemas.isdisjoint(self.target.names.schemas)

@@ -133,7 +133,7 @@ def decode_event(row: Mapping[str, str | None]) -> CapturedEvent:
             locale=row.get("locale"),
             homonyms=_homonyms(_load(row.get("homonyms"), None)),
         )
-    except (KeyError, TypeError, ValueError) as exc:
+    except (KeyError, TypeError, ValueError, RecursionError) as exc:
         # Others may hold a value of the row.
         detail = f": {exc}" if isinstance(exc, DefinitionError) else ""
         raise SpoolError(

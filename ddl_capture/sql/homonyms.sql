@@ -24,6 +24,7 @@ select json_build_object(
     'has_casts', exists (
         select from pg_cast c
          where c.oid >= 16384
+           -- nor that of a range type to its multirange type
            and not exists (select from pg_depend d
                             where d.classid = 'pg_cast'::regclass and d.objid = c.oid
-                              and d.deptype = 'e')))::text
+                              and d.deptype in ('e', 'i'))))::text

@@ -67,7 +67,7 @@ class Difference:
 
 def mapped_name(table: TableDefinition, names: SchemaMap) -> TableName:
     """Return where a table of the source is on the target."""
-    return names.target_schema(table.schema), table.name
+    return names.place(*table.key)
 
 
 def compare_tables(
@@ -133,9 +133,7 @@ def _facts(
     # A partition is nothing without its parent.
     parents = table.parents if table.bound else there_of(table.parents, names, is_there)
     if parents:
-        facts["parents"] = ", ".join(
-            quoted_names(_schema(schema, names), name) for schema, name in parents
-        )
+        facts["parents"] = ", ".join(quoted_names(*_place(parent, names)) for parent in parents)
     if table.partition_key:
         facts["partition key"] = _canonical(_PARTITION_KEY, table.partition_key, names)
     if table.bound:
@@ -154,15 +152,15 @@ def _facts(
     return facts
 
 
-def _schema(schema: str, names: SchemaMap | None) -> str:
-    return schema if names is None else names.target_schema(schema)
+def _place(table: TableName, names: SchemaMap | None) -> TableName:
+    return table if names is None else names.place(*table)
 
 
 def _is_replicated(
     table: TableName, names: SchemaMap | None, is_there: Callable[[TableName], bool]
 ) -> bool:
     try:
-        return is_there((_schema(table[0], names), table[1]))
+        return is_there(_place(table, names))
     except RemapError:
         return False
 

@@ -136,8 +136,7 @@ class _Plan:
     def _parents(self) -> tuple[list[TableName], list[TableName]]:
         """Return the parents to leave, by names on the source, and those to join."""
         source, target = self._table.source, self._table.target
-        schemas = {there: here for here, there in self._table.names.schemas.items()}
-        has = [(schemas.get(schema, schema), name) for schema, name in target.parents]
+        has = [self._table.names.source_of(*parent) for parent in target.parents]
         wanted = list(source.parents)
         if not source.bound:
             wanted = list(there_of(wanted, self._table.names, self._is_there))

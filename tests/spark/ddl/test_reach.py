@@ -9,6 +9,7 @@ from tests.support.ddl.reach_hostile import HOSTILE_SCENARIOS
 from tests.support.ddl.reach_others import OTHER_SCENARIOS
 from tests.support.ddl.reach_reviewed import REVIEWED_SCENARIOS
 from tests.support.ddl.reach_tables import TABLE_SCENARIOS
+from tests.support.ddl.reach_unforeseen import UNFORESEEN_SCENARIOS
 from tests.support.ddl.reaching import apply_scenarios, assert_equal, copy_scenarios, run_scenarios
 
 pytestmark = [pytest.mark.usefixtures("one_spark_session"), pytest.mark.timeout(600)]
@@ -53,3 +54,12 @@ def test_attacks_together_end_equal(source, target, plugin):
     run_scenarios(pipeline, ATTACKS)
     apply_scenarios(pipeline)
     assert_equal(pipeline, ATTACKS)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_unforeseen_scenarios_together_end_equal(source, target, plugin):
+    pipeline = copy_scenarios(source, target, UNFORESEEN_SCENARIOS, plugin)
+    run_scenarios(pipeline, UNFORESEEN_SCENARIOS)
+    apply_scenarios(pipeline)
+    assert_equal(pipeline, UNFORESEEN_SCENARIOS)

@@ -26,6 +26,7 @@ from pgrepl.config.model import (
     TargetConfig,
 )
 from pgrepl.config.naming import SchemaTemplate, TableSelection
+from pgrepl.config.rules import Rules
 from pgrepl.ddl import CapturedDdl
 from pgrepl.ddl_capture import Applier, install
 from pgrepl.errors import DdlStopped
@@ -34,6 +35,7 @@ from pgrepl.postgres.connect import Connection, connect
 from pgrepl.store.migrations import migrate
 from pgrepl.store.sources import find_source
 from tests.support.database import Database
+from tests.support.ddl.own_names import own_names
 from tests.support.running.copying import structure
 from tests.support.running.replaying import checksums
 
@@ -64,6 +66,7 @@ class Following:
     name: str = NAME
     #: What stands before a schema's name on the target.
     prefix: str = "tgt_"
+    rules: Rules = field(default_factory=Rules)
     applier: Applier = field(init=False)
     #: Transactions of the slot that are not applied yet.
     _waiting: list[list[dict[str, Any]]] = field(default_factory=list)
@@ -85,6 +88,7 @@ class Following:
             schema=SchemaTemplate(self.prefix + "{schema}"),
             selection=TableSelection.of(self.tables, self.exclude),
             trust_code=self.trust_code,
+            rules=self.rules,
         )
         return Config(
             path=Path("pgrepl.toml"),
@@ -147,7 +151,9 @@ class Following:
         _drop_schemas(self.source, ours)
         _drop_schemas(self.target, f"nspname ~ '^{self.prefix}'")
         self.target.execute(
-            "delete from replication.source_table", "delete from replication.target_schema"
+            "delete from replication.source_table",
+            "delete from replication.target_schema",
+            "delete from replication.target_table",
         )
         self.forget_stops()
 
@@ -200,20 +206,26 @@ class Following:
 
     def _find_place(self, connection: Connection, schema: str, table: str) -> Place | None:
         found = connection.execute(
-            "select t.target_schema::text, array(select attname::text from pg_attribute"
-            " where attrelid = format('%%I.%%I', t.target_schema, s.table_name)::regclass"
+            "select t.target_schema::text, coalesce(x.target_name, s.table_name)::text,"
+            " array(select attname::text from pg_attribute where attrelid = format('%%I.%%I',"
+            " t.target_schema, coalesce(x.target_name, s.table_name))::regclass"
             " and attgenerated <> '')"
             " from replication.source r join replication.source_table s using (source_id)"
+            " left join replication.target_table x using (source_id, schema_name, table_name)"
             " join replication.target_schema t on t.source_id = s.source_id"
             " and t.source_schema = s.schema_name"
             " where r.name = %s and s.schema_name = %s and s.table_name = %s"
             " and s.state = 'ready'",
             (self.name, schema, table),
         ).fetchone()
-        return None if found is None else Place(Identifier(found[0], table), found[1])
+        return None if found is None else Place(Identifier(*found[:2]), found[2])
 
     def problems(self, *schemas: str) -> list[Any]:
         """Return what differs in structure or rows; an empty list is what a test wants."""
+        with own_names(self.target):
+            return self._problems(*schemas)
+
+    def _problems(self, *schemas: str) -> list[Any]:
         prefix = self.prefix
         mine = _without_values(structure(self.source, schemas)) | more(self.source, schemas)
         theirs = _without_values(structure(self.target, schemas, prefix)) | more(

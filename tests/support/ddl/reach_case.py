@@ -36,6 +36,8 @@ OTHER_SCHEMAS = (
     "reach_c",
     "reach_d",
     "reach_extra",
+    "reach_seq",
+    "reach_twice",
     "swap_a",
     "swap_b",
 )

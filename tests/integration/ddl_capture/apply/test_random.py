@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 from psycopg.sql import SQL, Identifier
 
+from pgrepl.config.naming import exact_pattern
 from pgrepl.ddl_capture import Applier, install
 from pgrepl.resync import Resyncer
 from tests.support.database import Database
+from tests.support.ddl.own_names import own_names
 from tests.support.ddl.random_ddl import SCHEMAS, RandomDdl
 from tests.support.running.pipeline import ALONE, Pipeline
+from tests.support.running.ruled import RuledPipeline, rule
 
 _LONG = [
     pytest.param(seed, 60, plugin, marks=pytest.mark.soak)
@@ -23,9 +26,28 @@ _LONG = [
     ("seed", "transactions", "plugin"), [(1, 12, "wal2json"), (2, 12, "pgoutput"), *_LONG]
 )
 def test_random_ddl_ends_equal(source, target, seed, transactions, plugin):
+    run(Pipeline(source, target, plugin=plugin), seed, transactions)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(10))
+def test_random_ddl_ends_equal_where_tables_have_other_names(source, target, seed):
+    # Every second one: names are given to those that have them no more, and taken by others.
+    names = [f"{head}{number}" for head in ("n", "N ", "ä") for number in range(0, 200, 2)]
+    rules = [
+        rule(exact_pattern(schema, name), table=f"x {name}")
+        for schema in SCHEMAS
+        for name in ("start", "parts", "parts_1", *names)
+    ]
+    pipeline = RuledPipeline(source, target, rules=rules)
+    run(pipeline, seed, 60)
+
+
+def run(pipeline: Pipeline, seed: int, transactions: int) -> None:
+    source, target = pipeline.source, pipeline.target
     random = RandomDdl(source, seed)
     random.prepare()
-    pipeline = Pipeline(source, target, plugin=plugin)
     pipeline.ddl = Applier(pipeline.config)
     pipeline.resync = Resyncer(pipeline.config, interval_s=0.0, backoff_s=0.0)
     install(pipeline.config.sources[source.name])
@@ -45,7 +67,8 @@ def test_random_ddl_ends_equal(source, target, seed, transactions, plugin):
         )
     )
     for schema in SCHEMAS:
-        here, there = _rows(source, schema), _rows(target, pipeline.schema(schema))
+        with own_names(target):
+            here, there = _rows(source, schema), _rows(target, pipeline.schema(schema))
         different = {
             name
             for name, rows in here.items()

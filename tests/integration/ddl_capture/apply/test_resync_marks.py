@@ -92,6 +92,8 @@ def test_names_of_postgresqls_that_mean_what_only_the_source_has_mark_the_table(
         "alter table app.a alter s type int using s::int + 1",
         "alter table app.a alter n type timestamptz using to_timestamp(n)",
         "create domain app.d as int default 5 check (value > 0); alter table app.a add c app.d",
+        # It has a cast to its multirange type.
+        "create type app.r as range (subtype = int4); alter table app.a add c int default 5",
         "alter table app.a alter at set default now()",
         "create table app.b (id serial primary key, c date default now())",
         "create table app.b (id int primary key); alter table app.b add c serial",

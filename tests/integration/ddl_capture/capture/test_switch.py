@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -249,3 +250,21 @@ def test_settings_of_a_session_do_not_show_in_the_structure(follow):
         " at timestamptz default '2020-01-01 00:00:00+00', i interval default '1 day 2 hours')",
     )
     assert following.problems("app") == []
+
+
+@pytest.mark.parametrize("visit", [1, 2])
+def test_killed_between_its_steps_the_next_run_finishes(source, tmp_path, visit):
+    config = write_config(tmp_path / "p.toml", "dbname=w", {"shop": source.dsn()})
+    env = {"PGREPL_FAILPOINT": f"ddl.capture_step:kill:{visit}"}
+    install_it = ("ddl", "install", "shop", "--config", config)
+    assert run_pgrepl(*install_it, env=env).returncode == -signal.SIGKILL
+    # The triggers are there; from where on all is captured is noted by the next look.
+    source.execute("create table seen ()")
+    assert log(source, "query") == [("create table seen ()",)]
+    assert run_pgrepl(*install_it).returncode == 0
+    assert read_status(config_of(source)).complete_lsn is not None
+    remove_it = ("ddl", "uninstall", "shop", "--config", config)
+    assert run_pgrepl(*remove_it, env=env).returncode == -signal.SIGKILL
+    source.execute("create table unseen ()")
+    assert run_pgrepl(*remove_it).returncode == 0
+    assert read_status(config_of(source)).state == "absent"

@@ -324,3 +324,32 @@ def test_rows_of_a_table_with_the_logs_name_elsewhere_are_only_rows(follow):
         "insert into app.ddl_log values (1, 'end', 'drop schema app cascade')",
     )
     assert following.problems("app") == []
+
+
+@pytest.mark.parametrize("place", ["pg_catalog", "information_schema", "pgrepl"])
+def test_nothing_of_a_source_is_moved_into_schemas_of_the_target_s_own(follow, place):
+    following = follow()
+    following.run(
+        "create schema app; create table app.t (id serial primary key, a int);"
+        " insert into app.t (a) values (1); create table app.u (id int primary key);"
+        " create type app.ty as (a int); create sequence app.sq; create domain app.d as int"
+    )
+    following.run(
+        f"alter table app.t set schema {place}",
+        f"insert into {place}.t (a) values (2); insert into app.u values (1)",
+        f"alter type app.ty set schema {place}; alter sequence app.sq set schema {place};"
+        f" alter domain app.d set schema {place}",
+    )
+    assert following.pending() == []
+    strangers = following.target.rows(
+        "select relname from pg_class where oid >= 16384 and relnamespace in"
+        " (select oid from pg_namespace where nspname in ('pg_catalog', 'information_schema',"
+        " 'pgrepl')) union all select typname from pg_type where oid >= 16384 and typnamespace in"
+        " (select oid from pg_namespace where nspname in ('pg_catalog', 'information_schema',"
+        " 'pgrepl'))"
+    )
+    assert strangers == []
+    # A table of that name may follow it.
+    following.run("create table app.t (id int primary key); insert into app.t values (7)")
+    assert following.pending() == []
+    assert following.target.rows("select id from tgt_app.t") == [(7,)]
