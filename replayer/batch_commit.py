@@ -18,7 +18,9 @@ from pgrepl.replayer.session import limit_waits
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, TableLocked, merge_staging
 from pgrepl.replayer.shard.merging.merge_sets import Outcome
-from pgrepl.replayer.shard.task import Parking, ShardResult, StagedTable, stop_at
+from pgrepl.replayer.shard.record_changes import RecordPolicy, apply_records, read_spooled
+from pgrepl.replayer.shard.shard_result import Parking, ShardResult, StagedTable
+from pgrepl.replayer.shard.task import stop_at
 from pgrepl.replayer.target_table import Table, Tables
 from pgrepl.store.parked import follow_parking
 from pgrepl.store.progress.shard_progress import move_all, remove_applied
@@ -49,6 +51,7 @@ def merge_batch(
     """Apply all that a source's batch staged, move its shards and remove its spool, at once."""
     parked: list[Parking] = []
     source_id = source.source_id
+    policy = RecordPolicy(source_id, on_error, on_conflict)
     with connection.transaction():
         follow_parking(connection, source_id)
         move_all(connection, source_id, batch.from_seq, batch.to_seq, batch.last_lsn)
@@ -66,8 +69,7 @@ def merge_batch(
                     connection, settings.lock_timeout_s if is_live else settings.table_lock_s
                 )
                 try:
-                    outcome = _apply(connection, source_id, table, staged, on_conflict)
-                    count_conflict(connection, source_id, staged.name, outcome)
+                    parked += _apply_or_park(connection, policy, table, staged)
                 except TableLocked as locked:
                     # Without it readers would see a part of transactions.
                     raise locked.error from locked
@@ -83,6 +85,21 @@ def merge_batch(
         reach("replayer.before_merge_commit")
     reach("replayer.after_merge_commit")
     return parked
+
+
+def _apply_or_park(
+    connection: Connection, policy: RecordPolicy, table: Table, staged: StagedTable
+) -> list[Parking]:
+    """Apply what is staged; of records that cannot be applied each is parked alone."""
+    source_id, name = policy.source_id, table.name
+    try:
+        outcome = _apply(connection, source_id, table, staged, policy.on_conflict)
+    except TableFailed as failed:
+        spooled = read_spooled(connection, source_id, name, staged.keys)
+        count = apply_records(connection, policy, (name, table.shape), spooled, failed)
+        return [Parking(name, record_count=count)] if count else []
+    count_conflict(connection, source_id, name, outcome)
+    return []
 
 
 def _apply(

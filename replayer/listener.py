@@ -27,16 +27,29 @@ def wake(connection: Connection) -> None:
 class Listener:
     """A session that listens and does nothing else, so that no notification passes unheard."""
 
-    def __init__(self, target: Endpoint, stage: str = "replay") -> None:
-        """Begin to listen."""
+    def __init__(self, target: Endpoint, stage: str = "replay", *, is_at_once: bool = True) -> None:
+        """Begin to listen, at once or with the first wait: whoever ends soon may never wait."""
         self._arrivals = Arrivals()
-        self._connection = connect(target, stage)
-        with translated(target, "cannot listen"):
-            self._connection.execute(SQL("listen {}").format(Identifier(CHANNEL)))
+        self._target = target
+        self._stage = stage
+        self._connection: Connection | None = None
+        if is_at_once:
+            self._connection = self._begin()
+
+    def _begin(self) -> Connection:
+        connection = connect(self._target, self._stage)
+        try:
+            with translated(self._target, "cannot listen"):
+                connection.execute(SQL("listen {}").format(Identifier(CHANNEL)))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def clear(self) -> None:
         """Forget that something was heard: whoever asks now sees what it was about."""
-        self._hear(0)
+        if self._connection is not None:
+            self._hear(0)
         self._arrivals.forget()
 
     def wait(self, seconds: float, gathering: Pause, is_stopping: threading.Event) -> None:
@@ -57,6 +70,8 @@ class Listener:
 
     def _hear(self, seconds: float) -> bool:
         """Take what was said, waiting for it no longer than so; say whether that was anything."""
+        if self._connection is None:
+            self._connection = self._begin()
         is_any = False
         for notify in self._connection.notifies(timeout=seconds, stop_after=1 if seconds else None):
             self._arrivals.hear(notify.payload)
@@ -65,4 +80,5 @@ class Listener:
 
     def close(self) -> None:
         """End the session."""
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()

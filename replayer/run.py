@@ -64,15 +64,17 @@ class Replayer:
         *,
         upkeep: Housekeeper | None = None,
         resync: Resyncer | None = None,
+        jobs: ShardJobs | None = None,
     ) -> None:
-        """Prepare; nothing is connected yet."""
+        """Prepare; nothing is connected yet. ``jobs`` are the caller's to stop, if given."""
         self._config = config
         self._target = config.target.endpoint
         self._settings = settings or ReplaySettings()
         self._upkeep = upkeep
         self._resync = resync
         self._is_stopping = threading.Event()
-        self._jobs = ShardJobs(config.spark, self._settings)
+        self._jobs = jobs or ShardJobs(config.spark, self._settings)
+        self._has_own_jobs = jobs is None
         self._batches = Batches(
             *(config, ddl, self._settings, self._jobs),
             upkeep=upkeep,
@@ -111,7 +113,8 @@ class Replayer:
                     self._is_stopping.wait(pause_s)
         finally:
             self._locked.stop()
-            self._jobs.stop()
+            if self._has_own_jobs:
+                self._jobs.stop()
             if self._resync is not None:
                 self._resync.stop()
             if self._upkeep is not None:
@@ -121,7 +124,7 @@ class Replayer:
     def _run_session(self, *, is_ending: bool, until: Mapping[str, Position]) -> list[SourceResult]:
         with (
             closing(connect(self._target, _STAGE)) as control,
-            closing(Listener(self._target)) as listener,
+            closing(Listener(self._target, is_at_once=not is_ending)) as listener,
             # Whatever ends the session, those who still work for a source end first.
             self._threads,
             translated(self._target, "cannot replay"),

@@ -27,7 +27,8 @@ from pgrepl.replayer.parked.lock_watch import naming_blockers
 from pgrepl.replayer.serial.transaction import SerialTransaction
 from pgrepl.replayer.session import lend_session, limit_statements, open_session
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.task import ShardResult, TableStopped, TooSlow
+from pgrepl.replayer.shard.shard_result import ShardResult
+from pgrepl.replayer.shard.task import TableStopped, TooSlow
 from pgrepl.replayer.source_queue import SourceWork, Work, shard_tasks
 from pgrepl.replayer.spark_job import JobFailed, ShardJobs
 from pgrepl.store.monitoring import failures
@@ -44,6 +45,8 @@ __all__ = ["Batches", "Planned"]
 logger = logging.getLogger(__name__)
 
 _STAGE: failures.Stage = "replay"
+
+_SEE_RECORDS = "See why with: pgrepl parked records"
 
 Planned = tuple[SourceWork, Work]
 
@@ -235,14 +238,12 @@ class Batches:
             },
         )
         for parking in own.take_parked():
-            logger.error(
-                "parked",
-                extra={
-                    "source": own.source.name,
-                    "table": shown_name(*parking.name),
-                    "reason": parking.reason,
-                },
-            )
+            about = {"source": own.source.name, "table": shown_name(*parking.name)}
+            if parking.record_count:
+                about |= {"records": str(parking.record_count), "hint": _SEE_RECORDS}
+                logger.error("parked records that cannot be applied", extra=about)
+            else:
+                logger.error("parked", extra=about | {"reason": parking.reason})
 
     def fail(self, control: Connection, own: SourceWork, error: PgreplError) -> None:
         """Leave a source alone for a while, and record why."""

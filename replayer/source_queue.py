@@ -22,7 +22,8 @@ from pgrepl.replayer.batches import (
 )
 from pgrepl.replayer.pacing import bytes_to_hold
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.task import Parking, ShardResult, ShardTask
+from pgrepl.replayer.shard.shard_result import Parking, ShardResult
+from pgrepl.replayer.shard.task import ShardTask
 from pgrepl.retry import Backoff
 from pgrepl.store.progress.receive_progress import last_written
 from pgrepl.store.progress.shard_progress import (

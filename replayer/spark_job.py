@@ -16,7 +16,8 @@ from pgrepl.config.model import SparkConfig
 from pgrepl.errors import ConfigError, PgreplError, Retry
 from pgrepl.failpoint import reach
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
+from pgrepl.replayer.shard.shard_result import ShardResult
+from pgrepl.replayer.shard.task import ShardTask, run_shard
 from pgrepl.spark.archive_maker import ArchiveMaker
 from pgrepl.spark.background import SessionInBackground
 
@@ -75,7 +76,12 @@ class ShardJobs:
             spark = self._spark
             if spark is None:
                 logger.info("starting Spark", extra={"master": self._config.shown_master})
-                self._spark = SessionInBackground(self._config, _APP_NAME, daemon=DAEMON)
+                self._spark = SessionInBackground(
+                    self._config,
+                    _APP_NAME,
+                    daemon=DAEMON,
+                    warm_up=_start_workers if self._is_service else None,
+                )
         if spark is not None and not spark.is_starting:
             self._started(spark)
             if self._maker is None and is_service:
@@ -183,6 +189,17 @@ class ShardJobs:
                 return
             self._spark = None
         spark.stop()
+
+
+def _start_workers(session: SparkSession) -> None:
+    """Have Spark start its Python: the first job takes seconds, which small batches must not wait.
+
+    A run that ends by itself has its whole backlog to wait for, and begins with that.
+    """
+    context: Any = session.sparkContext
+    context.setJobDescription("start workers")
+    count = context.defaultParallelism
+    context.parallelize(range(count), count).map(abs).collect()
 
 
 class Cores:

@@ -114,7 +114,7 @@ def retry(
 ) -> None:
     """Apply what waits for a table, all of it or nothing, and let the table go on.
 
-    With --records, receive records that could not be read and can be by now; one is not received
+    With --records, receive records that were parked and can be read by now; one is not received
     if a later one of its key was. Tables: works while pgrepl replay runs. Records: pgrepl receive
     of the source must not run. Exits 50 when something still waits.
     """

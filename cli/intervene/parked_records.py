@@ -1,4 +1,4 @@
-"""``pgrepl parked records`` and ``forget``: records of topics and files that could not be read."""
+"""``pgrepl parked records`` and ``forget``: records of topics and files that are parked."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def records(
     limit: Annotated[int, typer.Option("--limit", help="Number of records to show.", min=1)] = 20,
     json_output: JsonOption = False,
 ) -> None:
-    """List records of a source that could not be read: topic, partition, offset and reason.
+    """List records of a source that could not be read or applied: topic, partition, offset, reason.
 
-    Exits 50 when there is one. replication.parked_record has their keys and values.
+    Exits 50 when there is one. replication.parked_record has keys and values, if they are known.
     """
     from pgrepl.store.streams import count_parked_records, read_parked_records
 
@@ -76,7 +76,7 @@ def forget(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Give up a record that could not be read, or all of a source: they are never received."""
+    """Give up a record that is parked, or all of a source: they are never received."""
     from pgrepl.store.streams import forget_parked_records
 
     if all_records == (offset is not None):
@@ -85,7 +85,7 @@ def forget(
     with closing(_open(config)) as connection:
         row = _find(connection, config, source)
         if not yes:
-            ask("Give up what could not be read?")
+            ask("Give up what is parked?")
         place = (
             None
             if topic is None or partition is None or offset is None

@@ -117,9 +117,12 @@ def resume(
                 retry_table(session, config, table, Applier(config), settings)
             add_pause_history(connection, source, table.name, "resume", who=who)
             done.append(shown_name(*table.name))
-        if not tables and resume_source(connection, row.source_id):
-            add_pause_history(connection, source, None, "resume", who=who)
-            done.append(source)
+        if not tables:
+            with connection.transaction():
+                is_resumed = resume_source(connection, row.source_id)
+                if is_resumed:
+                    add_pause_history(connection, source, None, "resume", who=who)
+            done += [source] if is_resumed else []
     _report("resumed", source, done, json_output=json_output)
 
 

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from pgrepl.status import Positions, SourceStatus, Step
     from pgrepl.status.facts import SourceFacts, TargetFacts
     from pgrepl.store.monitoring.overview import TableOverview
+    from pgrepl.store.pauses import Pause
     from pgrepl.store.spool.consumers import ConsumerOverview
 
-__all__ = ["Line", "block", "print_bytes"]
+__all__ = ["Line", "block", "print_bytes", "print_pause"]
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _KILO = 1024
@@ -180,15 +181,19 @@ def _spool(target: TargetFacts) -> str:
 def _replay(target: TargetFacts) -> str:
     row = target.row
     words = ["running" if target.sessions.get("replay") else "not running"]
-    if (pause := target.pause) is not None:
-        why = f" ({pause.reason})" if pause.reason else ""
-        since = f"{pause.paused_at:%Y-%m-%d %H:%M:%S}Z"
-        words.append(f"paused since {since} by {pause.paused_by}{why}")
+    if target.pause is not None:
+        words.append(print_pause(target.pause))
     if row.published_at is not None:
         words.append(f"published {row.published_lsn} at {row.published_at:%Y-%m-%d %H:%M:%S}Z")
     if row.applied_bytes_per_s:
         words.append(f"{print_bytes(row.applied_bytes_per_s)} of WAL per second")
     return ", ".join(words)
+
+
+def print_pause(pause: Pause) -> str:
+    """Return since when a source is paused, by whom and why."""
+    why = f" ({pause.reason})" if pause.reason else ""
+    return f"paused since {pause.paused_at:%Y-%m-%d %H:%M:%S}Z by {pause.paused_by}{why}"
 
 
 def _tables(target: TargetFacts) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from pgrepl.cli.output.status_lines import print_bytes
+from pgrepl.cli.output.status_lines import print_bytes, print_pause
+from pgrepl.config.naming import shown_name
 from pgrepl.durations import print_duration
-from pgrepl.terminal import counted, printable
+from pgrepl.terminal import command, counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ __all__ = ["WIDTH", "overview"]
 WIDTH = 80
 #: Columns and their widths, a space between them.
 _COLUMNS = {"source": 17, "state": 14, "lag": 14, "WAL": 7, "spool": 7, "tables": 6, "": 9}
+#: So many paused tables are named.
+_NAMED = 5
 
 
 def overview(sources: Sequence[SourceStatus]) -> Iterator[str]:
@@ -27,6 +30,8 @@ def overview(sources: Sequence[SourceStatus]) -> Iterator[str]:
     for source in sources:
         yield _row(_cells(source))
     for source in sources:
+        for text in _pauses(source):
+            yield from _folded(text)
         for problem in source.problems:
             yield from _folded(f"{source.name}: {problem.message}")
             if problem.hint:
@@ -51,13 +56,32 @@ def _cells(status: SourceStatus) -> Sequence[str]:
     held = None if source is None else source.held_bytes
     return (
         status.name,
-        status.state,
+        "paused" if target is not None and target.pause is not None else status.state,
         _lag(status),
         "-" if held is None else _size(held),
         "-" if target is None else _size(target.row.byte_count),
         "-" if target is None else str(target.row.ready_count),
         counted(len(status.problems), "problem") if status.problems else "ok",
     )
+
+
+def _pauses(status: SourceStatus) -> Iterator[str]:
+    """Say what a person has paused, and may have forgotten: no problem, but not as ever either."""
+    target = status.target
+    if target is None:
+        return
+    tables = [
+        shown_name(table.schema_name, table.table_name)
+        for table in target.tables
+        if table.parked_kind == "paused"
+    ]
+    if target.pause is not None:
+        yield f"{status.name}: {print_pause(target.pause)}"
+    if tables:
+        more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
+        yield f"{status.name}: {', '.join(tables[:_NAMED])}{more} paused"
+    if tables or target.pause is not None:
+        yield f"  Go on with: {command('resume', status.name)}"
 
 
 def _lag(status: SourceStatus) -> str:

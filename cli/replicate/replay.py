@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pgrepl.lsn import Lsn
     from pgrepl.monitor import Watcher
     from pgrepl.replayer import Replayer, SourceResult
+    from pgrepl.replayer.spark_job import ShardJobs
 
 __all__ = ["replay"]
 
@@ -74,42 +75,54 @@ def replay(
     _report(results, is_done=once or bool(until))
 
 
-def _make_replayer(config: Config) -> Replayer:
+def _make_replayer(config: Config, jobs: ShardJobs | None = None) -> Replayer:
     from pgrepl.ddl_capture import Applier
     from pgrepl.housekeeping import Housekeeper
     from pgrepl.replayer import Replayer
     from pgrepl.resync import Resyncer
 
     resync = Resyncer(config) if config.ddl.resync else None
-    return Replayer(config, Applier(config), upkeep=Housekeeper(config), resync=resync)
+    return Replayer(config, Applier(config), upkeep=Housekeeper(config), resync=resync, jobs=jobs)
 
 
 def _serve(invocation: Invocation, config: Config, watcher: Watcher | None) -> list[SourceResult]:
-    """Replay until stopped; after the configuration has changed, by another replayer."""
+    """Replay until stopped; after the configuration has changed, by another replayer.
+
+    Spark goes on, unless it is its own configuration that changed.
+    """
     from pgrepl.cli.reload import watch_config
+    from pgrepl.replayer import ReplaySettings
+    from pgrepl.replayer.spark_job import ShardJobs as Jobs
 
     following: list[Config] = []
     is_stopped = threading.Event()
-    while True:
-        replayer = _make_replayer(config)
-        _stop_on_signals(replayer, is_stopped)
-        if is_stopped.is_set():
-            # It was asked to between two replayers.
-            replayer.stop()
+    jobs = Jobs(config.spark, ReplaySettings())
+    try:
+        while True:
+            replayer = _make_replayer(config, jobs)
+            _stop_on_signals(replayer, is_stopped)
+            if is_stopped.is_set():
+                # It was asked to between two replayers.
+                replayer.stop()
 
-        def take(found: Config, replayer: Replayer = replayer) -> None:
-            following.append(found)
-            replayer.stop()
+            def take(found: Config, replayer: Replayer = replayer) -> None:
+                following.append(found)
+                replayer.stop()
 
-        with watch_config(invocation, config, take):
-            results = replayer.run()
-        if is_stopped.is_set() or not following:
-            return results
-        config = following[-1]
-        following.clear()
-        if watcher is not None:
-            watcher.reload(config)
-        logger.info("going on with the changed configuration")
+            with watch_config(invocation, config, take):
+                results = replayer.run()
+            if is_stopped.is_set() or not following:
+                return results
+            if following[-1].spark != config.spark:
+                jobs.stop()
+                jobs = Jobs(following[-1].spark, ReplaySettings())
+            config = following[-1]
+            following.clear()
+            if watcher is not None:
+                watcher.reload(config)
+            logger.info("going on with the changed configuration")
+    finally:
+        jobs.stop()
 
 
 def _parse_positions(config: Config, given: Sequence[str]) -> dict[str, Lsn]:

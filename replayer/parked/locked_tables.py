@@ -25,13 +25,14 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.replayer.chunked.apply import apply_spooled, restart_copy
+from pgrepl.replayer.chunked.apply import restart_copy
 from pgrepl.replayer.parked.lock_watch import Blocked, LockWatch
-from pgrepl.replayer.parked.parking import count_conflict
+from pgrepl.replayer.parked.spooled_records import apply_or_park
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.session import limit_waits
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed
+from pgrepl.replayer.shard.record_changes import RecordPolicy
 from pgrepl.replayer.target_table import Table, Tables
 from pgrepl.store.locked import (
     LOCK_MODES,
@@ -219,12 +220,10 @@ class LockedTables:
 
     def _apply(self, connection: Connection, table: LockedTable, to_seq: int) -> None:
         source_id = table.source_id
+        policy = RecordPolicy(source_id, self.config.on_error, self.config.on_conflict)
 
         def apply(own: Table, lines: Lines) -> None:
-            outcome = apply_spooled(
-                connection, source_id, lines.spooled(own), self.config.on_conflict
-            )
-            count_conflict(connection, source_id, own.name, outcome)
+            apply_or_park(connection, policy, lines.spooled(own))
 
         def fail(_own: Table, _lines: Lines, failed: TableFailed) -> None:
             raise failed

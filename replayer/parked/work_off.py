@@ -19,13 +19,14 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.replayer.chunked.apply import apply_spooled, restart_copy
+from pgrepl.replayer.chunked.apply import restart_copy
 from pgrepl.replayer.parked.parked_tables import hold
-from pgrepl.replayer.parked.parking import count_conflict
+from pgrepl.replayer.parked.spooled_records import apply_or_park
 from pgrepl.replayer.serial.captured import make_captured, read_rows
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, TableLocked
+from pgrepl.replayer.shard.record_changes import RecordPolicy
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.parked import (
     ParkedTable,
@@ -132,6 +133,14 @@ def settle_decided(
     return bool(decided)
 
 
+def _tell_parked(name: TableName, record_count: int) -> None:
+    if record_count:
+        logger.error(
+            "parked records that cannot be applied",
+            extra={"table": shown_name(*name), "records": record_count},
+        )
+
+
 class _StillCopied(TargetUnavailable):
     """What waits is for a table that is being copied, and is applied with the end of that."""
 
@@ -181,12 +190,13 @@ class _GroupWork:
             # What waits may be in its copy or not, which the copy's end tells.
             raise _StillCopied(copied)
         applied = 0
+        policy = RecordPolicy(source_id, "park", on_conflict)
 
         def apply(own: Table, lines: Lines) -> None:
             nonlocal applied
-            outcome = apply_spooled(connection, source_id, lines.spooled(own), on_conflict)
-            count_conflict(connection, source_id, own.name, outcome)
-            applied += len(lines.changes)
+            changes = lines.spooled(own)
+            _tell_parked(own.name, apply_or_park(connection, policy, changes))
+            applied += changes.count
 
         def pass_over(name: TableName) -> None:
             add_unknown_table(connection, source_id, name)

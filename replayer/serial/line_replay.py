@@ -42,7 +42,8 @@ class Lines:
 class Handlers:
     """What is done with the changes."""
 
-    #: Apply changes of a table; of one that is copied in chunks begin messages stand among them.
+    #: Apply changes of a table; of one that is copied in chunks, and of records, begin messages
+    #: stand among them.
     apply: Callable[[Table, Lines], None]
     #: Note that a table was emptied that is copied in chunks.
     restart: Callable[[TableName], None]
@@ -131,12 +132,12 @@ class LineReplay:
             self._handlers.keep(name, Lines(decoder, self._begin, [message]))
         elif not table.is_copied:
             self._handlers.note_unknown(name)
-        elif table.is_live:
-            if self._begin_of.get(name) != self._begin:
+        elif table.is_live or not self._is_contained(decoder, table):
+            if self._begin_of.get(name) != self._begin and (
+                table.is_live or decoder.names_records(self._begin)
+            ):
                 self._begin_of[name] = self._begin
                 self._gather(name, self._begin)
-            self._gather(name, message)
-        elif not self._is_contained(decoder, table):
             self._gather(name, message)
         if self._size >= self._limit_bytes:
             self._flush()

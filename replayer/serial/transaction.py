@@ -12,14 +12,17 @@ from pgrepl.errors import DdlStopped
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
-from pgrepl.replayer.chunked.apply import apply_spooled, restart_copy
-from pgrepl.replayer.parked.parking import Place, add_payload, count_conflict, park
+from pgrepl.replayer.chunked.apply import restart_copy
+from pgrepl.replayer.parked.parking import Place, add_payload, park
+from pgrepl.replayer.parked.spooled_records import apply_or_park
 from pgrepl.replayer.serial.captured import is_row, make_captured, read_rows
 from pgrepl.replayer.serial.line_replay import Handlers, LineReplay, Lines
 from pgrepl.replayer.session import limit_waits
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.shard.apply import TableFailed, TableLocked
-from pgrepl.replayer.shard.task import Parking, stop_at
+from pgrepl.replayer.shard.record_changes import RecordPolicy
+from pgrepl.replayer.shard.shard_result import Parking
+from pgrepl.replayer.shard.task import stop_at
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.parked import follow_parking
 from pgrepl.store.parked_ddl import WaitingDdl, decide_to_retry, keep_ddl, park_for_ddl
@@ -124,11 +127,11 @@ class SerialTransaction:
 
     def _apply_table(self, table: Table, lines: Lines) -> None:
         source_id = self._source.source_id
+        policy = RecordPolicy(source_id, self._on_error, self._on_conflict)
         try:
-            outcome = apply_spooled(
-                self._connection, source_id, lines.spooled(table), self._on_conflict
-            )
-            count_conflict(self._connection, source_id, table.name, outcome)
+            count = apply_or_park(self._connection, policy, lines.spooled(table))
+            if count:
+                self.parked.append(Parking(table.name, record_count=count))
         except TableFailed as failed:
             self._fail(table, lines, failed)
         count = lines.spooled(table).count

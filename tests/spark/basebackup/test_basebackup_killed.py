@@ -24,10 +24,11 @@ PLACES = [
     ("slot_recorded", "copying", "copied"),
     ("schema_made", "copying", "resumed"),
     ("table_ready", "copying", "resumed"),
+    ("origin_created", "copying", "resumed"),
     ("origin_set", "copying", "resumed"),
 ]
 #: Those that are left to make soak.
-LONG = {"slot_recorded", "schema_made", "table_ready"}
+LONG = {"slot_recorded", "schema_made", "table_ready", "origin_created"}
 
 
 @pytest.fixture
@@ -46,17 +47,27 @@ def test_run_after_a_kill_goes_on(tmp_path, source, target, case):
     kill_and_go_on(tmp_path, source, target, case)
 
 
-def test_kill_in_the_middle_of_a_restart_is_fixed_by_the_next_run(config, source, target):
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("old_origin_dropped", marks=pytest.mark.soak),
+        "discarded",
+        pytest.param("old_slot_dropped", marks=pytest.mark.soak),
+    ],
+)
+def test_kill_in_the_middle_of_a_restart_is_fixed_by_the_next_run(config, source, target, place):
     make_tables(source)
     copy(target, source)
     killed = run_pgrepl(
         *("basebackup", source.name, "--restart", "--config", config),
-        env={"PGREPL_FAILPOINT": "basebackup.discarded:kill"},
+        env={"PGREPL_FAILPOINT": f"basebackup.{place}:kill"},
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert state_of(target, source) == "creating"
-    assert has_slot(source)
-    assert copy(target, source).outcome == "copied"
+    is_whole = place == "old_origin_dropped"
+    assert state_of(target, source) == ("streaming" if is_whole else "creating")
+    assert has_slot(source) is (place != "old_slot_dropped")
+    # Where nothing of the copy was touched yet, nobody starts over unasked.
+    assert copy(target, source, is_restart=is_whole).outcome == "copied"
     assert checksums(target, f"{source.name}_app") == checksums(source, "app")
 
 

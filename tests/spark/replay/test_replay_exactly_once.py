@@ -8,7 +8,8 @@ from pgrepl.errors import TargetUnavailable
 from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.batch_commit import merge_batch, staging_prefix
 from pgrepl.replayer.session import open_session
-from pgrepl.replayer.shard.task import ShardResult, ShardTask, run_shard
+from pgrepl.replayer.shard.shard_result import ShardResult
+from pgrepl.replayer.shard.task import ShardTask, run_shard
 from pgrepl.replayer.spark_job import ShardJobs
 from pgrepl.store.progress.shard_progress import Fenced, finish
 from tests.support.running.backlog import control, die_at, plan, run_serial

@@ -11,7 +11,8 @@ from pgrepl.ddl_capture import Applier
 from pgrepl.errors import DdlError, PgreplError, SpoolError
 from pgrepl.replayer.parked.work_off import retry_table
 from pgrepl.replayer.session import open_session
-from pgrepl.replayer.shard.task import ShardResult, run_shard
+from pgrepl.replayer.shard.shard_result import ShardResult
+from pgrepl.replayer.shard.task import run_shard
 from pgrepl.store.parked import list_parked
 from tests.support.running.backlog import TABLES, control, plan
 from tests.support.running.pipeline import QUICK, Pipeline

@@ -10,7 +10,8 @@ from pgrepl.lsn import Lsn
 from pgrepl.replayer import target_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.shard import together
-from pgrepl.replayer.shard.task import ShardResult, run_shard
+from pgrepl.replayer.shard.shard_result import ShardResult
+from pgrepl.replayer.shard.task import run_shard
 from pgrepl.replayer.target_table import Tables
 from pgrepl.store.sources import find_source
 from pgrepl.store.tables.target_tables import read_versions

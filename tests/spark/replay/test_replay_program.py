@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from typing import IO
 
 import pytest
 
@@ -72,12 +73,27 @@ def test_source_that_is_added_to_the_file_is_taken_up_by_a_running_service(backl
         assert service.stderr is not None
         wait_until(lambda: find_replayer(backlog))
         config.write_text(whole)
-        assert any("changed configuration" in line for line in service.stderr)
+        said = read_to(service.stderr, "changed configuration")
         # It is few changes, which do not wait for Spark.
         wait_until(lambda: backlog.differences() == [])
+        config.write_text(whole.replace("[spark]", "[replay]\nbatch_seconds = 9\n[spark]"))
+        said += read_to(service.stderr, "changed configuration")
+        said += read_to(service.stderr, "replaying")
         service.terminate()
-        said = service.stderr.read()
+        said += service.stderr.read()
     assert service.returncode == 0, said
+    # It is not started again with each source that comes.
+    assert said.count("starting Spark") == 1
+
+
+def read_to(lines: IO[str], text: str) -> str:
+    """Return what is said, up to a line."""
+    said = ""
+    for line in lines:
+        said += line
+        if text in line:
+            return said
+    raise AssertionError(said)
 
 
 def find_replayer(backlog):

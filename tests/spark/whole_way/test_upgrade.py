@@ -109,11 +109,14 @@ def test_spool_of_the_version_before_is_applied_to_its_end(source, bare_target, 
     bare_target.execute(
         "alter table replication.source_table add source_oid bigint, add unsent_changes bigint",
         "alter table replication.source add plugin text, add rules jsonb",
+        "create table replication.target_table"
+        " (source_id int, schema_name name, table_name name, target_name name)",
     )
     pipeline.copy()
     bare_target.execute(
         "alter table replication.source_table drop source_oid, drop unsent_changes",
         "alter table replication.source drop plugin, drop rules",
+        "drop table replication.target_table",
     )
     source.execute(
         r"begin; insert into t values (3, E'ü ☃ \n \" \\ \x01'); insert into u values (1); commit",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -10,7 +11,8 @@ from pgrepl.cli.output.status_overview import WIDTH, overview
 from pgrepl.lsn import Lsn
 from pgrepl.status import Positions, SourceStatus, Step
 from pgrepl.status.problems.problem import Problem
-from tests.unit.monitor.test_alerts import TARGET
+from pgrepl.store.pauses import Pause
+from tests.unit.monitor.test_alerts import TABLE, TARGET
 from tests.unit.status.test_lag import SOURCE
 
 STEP = Step(Lsn(1), None, 93_784.0)
@@ -60,3 +62,19 @@ def test_problems_are_told_whole():
     assert f"shop: {PROBLEM.message.strip()}" in text
     assert PROBLEM.hint is not None
     assert PROBLEM.hint.strip() in text
+
+
+def test_what_a_person_paused_is_not_forgotten():
+    at = datetime(2026, 11, 18, 9, tzinfo=UTC)
+    tables = [
+        replace(TABLE, table_name=f"t{number}", parked_kind="paused", parked_at=at)
+        for number in range(7)
+    ]
+    pause = Pause(1, at, "ann@desk", "month end")
+    lines = list(overview([make(target=replace(TARGET, pause=pause, tables=tables))]))
+    assert lines[1].split()[1] == "paused"
+    assert lines[2:] == [
+        "shop: paused since 2026-11-18 09:00:00Z by ann@desk (month end)",
+        "shop: public.t0, public.t1, public.t2, public.t3, public.t4 and 2 more paused",
+        "  Go on with: pgrepl resume shop",
+    ]
