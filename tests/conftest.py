@@ -28,6 +28,7 @@ from tests.support.database import Database
 from tests.support.examples import limit_examples
 from tests.support.machine.kept_sessions import hang_up, hang_up_all
 from tests.support.machine.kept_workers import keep_workers
+from tests.support.machine.order import needs_broker, place
 from tests.support.machine.quick_initdb import copy_clusters
 from tests.support.machine.quick_java import start_java_quickly
 from tests.support.machine.tls import Authority
@@ -40,14 +41,12 @@ _ROOM_BYTES = 6 << 30
 
 limit_examples()
 
-# What a table is thought to hold changes when a test says so, not when a minute is over.
-_STEADY = {"autovacuum": "off"}
-
-#: They need no server, so that a file of them takes seconds.
-_UNIT_TESTS = Path(__file__).parent / "unit"
-
-#: They share a broker.
-_BROKER_TESTS = [Path(__file__).parent / "integration" / name for name in ("kafka", "export")]
+_SHARED = {
+    # What a table is thought to hold changes when a test says so, not when a minute is over.
+    "autovacuum": "off",
+    # Sessions that call functions would load it each, an eighth of what they cost.
+    "shared_preload_libraries": "plpgsql",
+}
 
 
 def pytest_configure() -> None:
@@ -73,15 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Within each of them the order stays random.
     """
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: _place(item.path))
-
-
-def _place(path: Path) -> int:
-    return 0 if _needs_broker(path) else 2 if path.is_relative_to(_UNIT_TESTS) else 1
-
-
-def _needs_broker(path: Path) -> bool:
-    return any(path.is_relative_to(folder) for folder in _BROKER_TESTS)
+        items.sort(key=lambda item: place(item.path))
 
 
 class _SharedBroker(LoadFileScheduling):  # type: ignore[misc]  # it has no types
@@ -89,7 +80,7 @@ class _SharedBroker(LoadFileScheduling):  # type: ignore[misc]  # it has no type
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "broker" if _needs_broker(self.config.rootpath / file) else file
+        return "broker" if needs_broker(self.config.rootpath / file) else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _SharedBroker | None:
@@ -120,7 +111,7 @@ def _copied_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 @pytest.fixture(scope="session")
 def source_cluster(binaries: ServerBinaries) -> Iterator[Cluster]:
-    settings = {**LOGICAL_DECODING, **_STEADY, "max_prepared_transactions": "5"}
+    settings = {**LOGICAL_DECODING, **_SHARED, "max_prepared_transactions": "5"}
     with Cluster(binaries=binaries, settings=settings) as cluster:
         _warm_up(cluster)
         yield cluster
@@ -135,7 +126,7 @@ def has_text_numbers(source_cluster: Cluster) -> bool:
 
 @pytest.fixture(scope="session")
 def target_cluster(binaries: ServerBinaries) -> Iterator[Cluster]:
-    with Cluster(binaries=binaries, settings={**LOGICAL_DECODING, **_STEADY}) as cluster:
+    with Cluster(binaries=binaries, settings={**LOGICAL_DECODING, **_SHARED}) as cluster:
         _warm_up(cluster)
         yield cluster
 

@@ -1,11 +1,12 @@
 """How long a change of one source takes while something is wrong with another one.
 
-Nothing is asserted of times: they are printed, for docs/replay.md.
+Nothing is asserted of times: they are printed, for docs/replay.md, each also as a multiple of what
+it is while both are well. What is wrong is said by ``pgrepl status``, a lock with its pid.
 """
 
 from __future__ import annotations
 
-import statistics
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -34,6 +35,8 @@ class Pair:
         self.proxy = Proxy(ill)
         self.table = f"{ill.name}_public.t"
         self._number = 0
+        #: Of the session that holds a lock.
+        self.blocker: int | None = None
         self.config = folder / "p.toml"
 
     def write_config(
@@ -60,6 +63,14 @@ class Pair:
         while not self.target.rows(query):
             time.sleep(0.005)
         return time.monotonic() - begin
+
+    def said(self) -> list[str]:
+        """Return what status says of the source that is ill."""
+        done = run_pgrepl("status", self.ill.name, "--json", "--config", self.config)
+        (source,) = json.loads(done.stdout)["sources"]
+        tables = [table["parked_reason"] for table in source["tables"]["not_well"]]
+        paused = ["paused"] if source["paused"] else []
+        return [*paused, *(p["message"] for p in source["problems"]), *filter(None, tables)]
 
     def is_equal(self) -> bool:
         return all(
@@ -98,7 +109,9 @@ def small_changes(pair: Pair) -> Iterator[None]:
 def locked(pair: Pair) -> Iterator[None]:
     with small_changes(pair), pair.target.connect() as blocker:
         blocker.execute(f"begin; lock table {pair.table}".encode())
+        pair.blocker = blocker.info.backend_pid
         yield
+        pair.blocker = None
 
 
 @contextmanager
@@ -211,6 +224,15 @@ FAULTS = (
 )
 
 
+def _told(lags: list[float], normal: list[float]) -> str:
+    """Return the median, the 95th percentile and the longest, each beside the normal one."""
+    parts = []
+    for title, number in (("median", 0.5), ("95 %", 0.95), ("longest", 1.0)):
+        place = min(int(SAMPLES * number), SAMPLES - 1)
+        parts.append(f"{title} {lags[place]:.2f} s ({lags[place] / normal[place]:.1f} times)")
+    return ", ".join(parts)
+
+
 @pytest.fixture
 def pair(source_cluster, target, make_database, tmp_path) -> Pair:
     """Return two sources, copied; a role other than the superuser may change their tables."""
@@ -246,15 +268,18 @@ def test_lag_of_a_source_while_another_one_is_ill(pair, tmp_path, capsys, consis
         wait_until(pair.is_equal, timeout_s=_PATIENCE_S)
         for _ in range(10):
             pair.lag_s()
+        normal: list[float] = []
         for fault in FAULTS:
             with fault(pair):
                 lags = sorted(pair.lag_s() for _ in range(SAMPLES))
+                said = pair.said()
+                # Who holds a lock is said with its pid.
+                pid = pair.blocker
+                assert pid is None or any(f"{pid}" in text for text in said), said
+            normal = normal or lags
             with capsys.disabled():
-                name, median = fault.__name__, statistics.median(lags)
-                p95, most = lags[int(SAMPLES * 0.95)], lags[-1]
                 print(  # noqa: T201
-                    f"\n{consistency} {name}: median {median:.2f} s, 95 % {p95:.2f} s,"
-                    f" longest {most:.2f} s",
+                    f"\n{consistency} {fault.__name__}: {_told(lags, normal)}; said: {said}",
                     end="",
                     flush=True,
                 )

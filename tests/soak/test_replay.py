@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from pgrepl.replayer.shard.task import ShardResult, run_shard
+from pgrepl.replayer.shard.shard_result import ShardResult
+from pgrepl.replayer.shard.task import run_shard
 from pgrepl.throwaway import Cluster
 from pgrepl.throwaway.cluster import LOGICAL_DECODING
 from tests.spark.replay.test_replay_random import run_seed

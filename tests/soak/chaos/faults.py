@@ -6,8 +6,9 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Literal
 
 import psycopg
 from psycopg.sql import SQL, Identifier
@@ -21,7 +22,6 @@ from tests.support.machine.small_disk import filled
 from tests.support.waiting import wait_until
 
 Fault = Callable[[Scene, random.Random], None]
-_MODES = ("smart", "fast", "immediate")
 
 
 def _a_moment(dice: random.Random, most_s: float = 1.5) -> None:
@@ -112,12 +112,22 @@ def crash_session(scene: Scene, dice: random.Random) -> None:
         wait_until(lambda: pid not in _our_sessions(database), timeout_s=PATIENCE_S)
 
 
-def restart_source(scene: Scene, dice: random.Random) -> None:
-    _restart(dice.choice(scene.source_clusters), dice.choice(_MODES))
+def _restarts(side: Literal["source", "target"]) -> Sequence[Fault]:
+    """Return a fault for each way to shut a server down."""
+
+    def made(mode: str) -> Fault:
+        def fault(scene: Scene, dice: random.Random) -> None:
+            cluster = scene.target.cluster
+            _restart(cluster if side == "target" else dice.choice(scene.source_clusters), mode)
+
+        fault.__name__ = f"restart_{side}_{mode}"
+        return fault
+
+    return [made(mode) for mode in ("smart", "fast", "immediate")]
 
 
-def restart_target(scene: Scene, dice: random.Random) -> None:
-    _restart(scene.target.cluster, dice.choice(_MODES))
+_RESTARTS_OF_SOURCE = _restarts("source")
+_RESTARTS_OF_TARGET = _restarts("target")
 
 
 def promote_standby_of_target(scene: Scene, _dice: random.Random) -> None:
@@ -229,17 +239,20 @@ def corrupt_spool(scene: Scene, dice: random.Random) -> None:
         )
 
 
-def lose_slot(scene: Scene, dice: random.Random) -> None:
-    """Drop the slot, or move it, from outside: refused until the source is copied again."""
+def drop_slot(scene: Scene, dice: random.Random) -> None:
+    _lose_slot(scene, dice, "select pg_drop_replication_slot('{}')")
+
+
+def advance_slot(scene: Scene, dice: random.Random) -> None:
+    _lose_slot(scene, dice, "select pg_replication_slot_advance('{}', pg_current_wal_lsn())")
+
+
+def _lose_slot(scene: Scene, dice: random.Random, statement: str) -> None:
+    """Do something to a slot from outside: refused until the source is copied again."""
     source = dice.choice(scene.copied_sources)
     with scene.copied_again(source):
         slot = f"pgrepl_{source.name}"
-        statement = dice.choice(
-            (
-                f"select pg_drop_replication_slot('{slot}')",
-                f"select pg_replication_slot_advance('{slot}', pg_current_wal_lsn())",
-            )
-        )
+        statement = statement.format(slot)
         wait_until(lambda: _is_free(source, slot), timeout_s=PATIENCE_S)
         is_drop = "drop" in statement
         source.database.execute("create table app.passed ()", "drop table app.passed", statement)
@@ -258,7 +271,7 @@ def _is_free(source: Source, slot: str) -> bool:
     ) == [(False,)]
 
 
-#: How often each comes, in relation to the others.
+#: How often each comes in a deck of cards; the first deck has one of each.
 FAULTS: dict[Fault, int] = {
     kill_receiver: 14,
     kill_export: 4,
@@ -269,8 +282,8 @@ FAULTS: dict[Fault, int] = {
     end_sessions_on_target: 14,
     end_sessions_on_source: 14,
     crash_session: 3,
-    restart_source: 6,
-    restart_target: 5,
+    **dict.fromkeys(_RESTARTS_OF_SOURCE, 2),
+    **dict.fromkeys(_RESTARTS_OF_TARGET, 2),
     promote_standby_of_target: 2,
     cut_network: 14,
     lose_packets: 5,
@@ -281,7 +294,8 @@ FAULTS: dict[Fault, int] = {
     resync_table: 5,
     pause_source: 3,
     corrupt_spool: 1,
-    lose_slot: 1,
+    drop_slot: 1,
+    advance_slot: 1,
 }
 
 #: What goes on for a while, beside others; of each kind there is one at a time.
@@ -299,6 +313,6 @@ LASTING = frozenset(
     }
 )
 #: After these a server of the target recovers.
-RECOVERING = frozenset({restart_target, crash_session, promote_standby_of_target})
+RECOVERING = frozenset({*_RESTARTS_OF_TARGET, crash_session, promote_standby_of_target})
 #: What insists on how commands end: nothing else happens meanwhile.
-ALONE = frozenset({corrupt_spool, lose_slot})
+ALONE = frozenset({corrupt_spool, drop_slot, advance_slot})

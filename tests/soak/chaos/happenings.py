@@ -1,4 +1,8 @@
-"""One fault after the other, as dice have it; some go on beside the next ones."""
+"""One fault after the other, from a shuffled deck of cards; some go on beside the next ones.
+
+The first deck has every kind once, those after it as often as their weights say: so every kind
+comes, however short a run is.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,7 @@ class Happenings(AbstractContextManager["Happenings"]):
         self._scene = scene
         self._dice = random.Random(seed)
         self._faults = faults
+        self._deck: list[Fault] = []
         self._say = say
         self._pool = ThreadPoolExecutor(len(LASTING))
         self._lasting: dict[Fault, Future[None]] = {}
@@ -38,7 +43,11 @@ class Happenings(AbstractContextManager["Happenings"]):
 
     def next(self) -> None:
         """Let something happen, and a moment pass."""
-        (fault,) = self._dice.choices(list(self._faults), list(self._faults.values()))
+        if not self._deck:
+            weights = dict.fromkeys(self._faults, 1) if not self.counts else self._faults
+            self._deck = [fault for fault, weight in weights.items() for _ in range(weight)]
+            self._dice.shuffle(self._deck)
+        fault = self._deck.pop()
         # What a fault draws does not change what comes after it.
         own = random.Random(self._dice.getrandbits(32))
         pause_s = self._dice.uniform(0.2, 3)

@@ -125,7 +125,7 @@ def test_every_check_of_doctor_is_documented_in_its_section():
     assert set(documented["source"]) == judged | unreachable
     of_stream = checks["stream_checks"] | checks["stream_samples"] | checks["topic_growth"]
     assert set(documented["stream"]) == of_stream | {"registry"}
-    kinds_of_target = ("target", "owner", "code", "orphaned_source", "passed_over")
+    kinds_of_target = ("target", "owner", "code", "name", "orphaned_source", "passed_over")
     of_target = {check for kind in kinds_of_target for check in checks[f"{kind}_checks"]}
     assert set(documented["target"]) == of_target | of_both | unreachable
     here = checks["machine"] | checks["spark_checks"] | checks["examine"]
