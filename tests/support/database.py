@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.sql import SQL, Identifier, Literal
 
 from pgrepl.config.dsn import Dsn, Endpoint, Side
 from pgrepl.throwaway import Cluster
 from tests.support.machine.kept_sessions import hang_up, lend_session
+from tests.support.waiting import wait_until
 
 #: What holds for sessions that begin later.
 _FOR_NEW_SESSIONS = re.compile(r"\balter\s+(database|role|user|system)\b", re.IGNORECASE)
@@ -43,7 +46,7 @@ class Database:
         """Run statements, each on its own, as the superuser."""
         with lend_session(self.cluster, self.name) as session:
             for statement in statements:
-                session.execute(statement.encode())
+                wait_until(partial(_has_run, session, statement.encode()))
         if any(map(_FOR_NEW_SESSIONS.search, statements)):
             hang_up(self.cluster)
 
@@ -109,6 +112,20 @@ class Database:
                     "select pg_replication_origin_drop(roname) from pg_replication_origin"
                     " where roname in (select slot from replication.source)"
                 )
+
+
+def _has_run(session: psycopg.Connection[tuple[Any, ...]], statement: bytes) -> bool:
+    """Run a statement; false when it needs a slot or origin that a process which ended still has.
+
+    The session of such a process ends a moment after it.
+    """
+    try:
+        session.execute(statement)
+    except psycopg.errors.ObjectInUse:
+        if session.info.transaction_status is not TransactionStatus.IDLE:
+            raise
+        return False
+    return True
 
 
 @dataclass(frozen=True)
