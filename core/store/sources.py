@@ -120,12 +120,15 @@ def add_source(
 def follow_timeline(connection: Connection, source_id: int, timeline: int, end: Lsn) -> None:
     """Record that a source failed over, and which copies may hold what it lost.
 
-    Those are the tables that were copied after the old timeline ended.
+    Those are the tables that were copied after the old timeline ended, and those whose resync is
+    under way: nobody knows what it has read there.
     """
     connection.execute(
-        "update replication.source_table set resync_reason = coalesce(resync_reason,"
+        "update replication.source_table t set resync_reason = coalesce(resync_reason,"
         " 'it was copied on a timeline that the source has left') where source_id = %s"
-        " and start_lsn > %s",
+        " and (start_lsn > %s or exists (select from replication.resync r where"
+        " r.source_id = t.source_id and r.schema_name = t.schema_name"
+        " and r.table_name = t.table_name and r.state <> 'requested'))",
         (source_id, end),
     )
     connection.execute(
