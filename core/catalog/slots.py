@@ -48,11 +48,26 @@ class Slot:
     held_bytes: int | None = None
     #: Whether standbys keep it too; None before PostgreSQL 17.
     is_failover: bool | None = None
+    #: Why the server invalidated it; None: it did not, or does not say.
+    lost_by: str | None = None
 
     @property
     def is_lost(self) -> bool:
-        """Whether the server removed WAL that it still needed."""
-        return self.wal_status == "lost"
+        """Whether the server removed WAL that it still needed, or may."""
+        return self.wal_status == "lost" or self.lost_by is not None
+
+    @property
+    def loss(self) -> str:
+        """Why it is lost, in words."""
+        if self.lost_by == "idle_timeout":
+            return "nobody read from it for longer than idle_replication_slot_timeout"
+        return "the server removed WAL that it still needed"
+
+    @property
+    def limit(self) -> str:
+        """The setting by which it was lost."""
+        is_idle = self.lost_by == "idle_timeout"
+        return "idle_replication_slot_timeout" if is_idle else "max_slot_wal_keep_size"
 
 
 def read_slot(connection: Connection, name: str) -> Slot | None:

@@ -39,6 +39,8 @@ class SourceFacts:
     #: 0: the source waits for ever.
     wal_sender_timeout_s: float
     slot: Slot | None = None
+    #: Whether it sends of failover slots only what standbys have (``synchronized_standby_slots``).
+    awaits_standbys: bool = False
 
 
 def read_facts(session: SourceSession) -> SourceFacts:

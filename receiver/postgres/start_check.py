@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pgrepl.catalog.slots import PLUGINS, Slot
-from pgrepl.errors import SourceError, SpoolError
+from pgrepl.errors import SourceError, SourceUnavailable, SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.catalog import SourceFacts
 from pgrepl.receiver.spool.spool_session import Progress
@@ -97,7 +97,8 @@ def _check_source(row: SourceRow, facts: SourceFacts, identity: Identity) -> Non
             f" the server was replaced, {again[0].lower()}{again[1:]}",
         )
     if facts.is_standby:
-        raise SourceError(
+        # It may be about to be promoted.
+        raise SourceUnavailable(
             f'source "{row.name}" is a standby',
             hint="Check the DSN: it must lead to the primary that was copied.",
         )
@@ -146,9 +147,8 @@ def _check_slot(row: SourceRow, slot: Slot | None, plugin: str) -> Slot:
         )
     if slot.is_lost:
         raise SourceError(
-            f"{where} is lost: it fell behind max_slot_wal_keep_size, and the source removed"
-            " what it had not sent",
-            hint=again + " Raise max_slot_wal_keep_size.",
+            f"{where} is lost: {slot.loss}",
+            hint=f"{again} Raise {slot.limit}.",
         )
     return slot
 

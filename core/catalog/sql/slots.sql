@@ -13,8 +13,9 @@ select s.slot_name::text                                 as name,
        s.confirmed_flush_lsn,
        pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn()
                             else pg_current_wal_lsn() end, s.restart_lsn)::bigint as held_bytes,
-       -- before PostgreSQL 17 there is no such column
-       (to_jsonb(s) ->> 'failover')::boolean             as is_failover
+       -- before PostgreSQL 17 there are no such columns
+       (to_jsonb(s) ->> 'failover')::boolean             as is_failover,
+       to_jsonb(s) ->> 'invalidation_reason'             as lost_by
   from pg_replication_slots s
  where case when %(slot)s::text is null then s.database = current_database()
             else s.slot_name = %(slot)s end

@@ -33,6 +33,9 @@ class Standing:
     received: Lsn
     #: Where the source has to begin to decode.
     restart: Lsn
+    #: Whether the source sends only what its standbys have; it does not look at them for a copy of
+    #: the slot.
+    awaits_standbys: bool = False
 
     @property
     def behind_bytes(self) -> int:
@@ -74,7 +77,8 @@ class Backlog:
             # To begin to stream for the last bit of it would take longer.
             enough = 1 if standing.is_last else settings.pull_while_bytes
         return (
-            standing.behind_bytes >= enough
+            not standing.awaits_standbys
+            and standing.behind_bytes >= enough
             and standing.received >= self._stream_until
             # A transaction that stays open holds the slot back; streaming decodes from there once.
             and standing.again_bytes <= settings.pull_again_bytes

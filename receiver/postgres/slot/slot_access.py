@@ -47,6 +47,7 @@ class SlotAccess:
         self._temp_bytes = temp_bytes
         self._may_pull = may_pull
         self._stop = stop
+        self._awaits_standbys = False
 
     def begin(self, start: Lsn, facts: SourceFacts) -> Standing | None:
         """Begin to read, after a look at the source; returns what is to be pulled."""
@@ -121,6 +122,7 @@ class SlotAccess:
         return self._standing(received, facts)
 
     def _standing(self, received: Lsn, facts: SourceFacts) -> Standing:
+        self._awaits_standbys = facts.awaits_standbys
         # A source without a position is a standby, and refused; one without a slot too.
         restart = None if facts.slot is None else facts.slot.restart_lsn
         return self._make_standing(received, facts.flush_lsn or received, restart or Lsn(0))
@@ -132,4 +134,5 @@ class SlotAccess:
             is_last=is_last,
             received=received,
             restart=restart,
+            awaits_standbys=self._awaits_standbys,
         )

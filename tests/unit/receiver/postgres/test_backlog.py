@@ -50,6 +50,11 @@ def test_nothing_is_pulled_while_an_old_transaction_holds_the_slot_back():
     assert not Backlog(SETTINGS).is_worth_pulling(held, is_pulling=True)
 
 
+def test_nothing_is_pulled_that_standbys_may_not_have():
+    awaiting = replace(FAR, awaits_standbys=True)
+    assert not Backlog(SETTINGS).is_worth_pulling(awaiting, is_pulling=False)
+
+
 def test_source_behind_what_was_received_is_no_backlog():
     """As after a crash that it has not recovered from."""
     assert replace(FAR, end=Lsn(1)).behind_bytes == 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pgrepl.catalog.slots import Slot
-from pgrepl.errors import PgreplError, SourceError, SpoolError
+from pgrepl.errors import PgreplError, SourceError, SourceUnavailable, SpoolError
 from pgrepl.lsn import Lsn
 from pgrepl.receiver.postgres.catalog import SourceFacts
 from pgrepl.receiver.postgres.start_check import Identity, check_start
@@ -61,14 +61,19 @@ def test_first_receiver_begins_at_the_consistent_point():
         ({"identity": Identity(78, 1)}, SourceError, "another server"),
         ({"identity": Identity(77, 2)}, SourceError, "timeline 2"),
         ({"identity": Identity(77, 2, {1: Lsn(0x1FF)})}, SourceError, "which ended at 0/1FF"),
-        ({"facts": replace(FACTS, is_standby=True)}, SourceError, "standby"),
+        ({"facts": replace(FACTS, is_standby=True)}, SourceUnavailable, "standby"),
         ({"facts": replace(FACTS, flush_lsn=Lsn(0x1FF))}, SourceError, "the past"),
         ({"facts": with_slot(confirmed_flush_lsn=Lsn(0x201))}, SourceError, "consumed"),
         ({"facts": replace(FACTS, slot=None)}, SourceError, "does not exist"),
         ({"facts": with_slot(plugin=None, dbname=None)}, SourceError, "does not exist"),
         ({"facts": with_slot(plugin="pgoutput")}, SourceError, "pgoutput"),
         ({"facts": with_slot(dbname="other")}, SourceError, "other"),
-        ({"facts": with_slot(wal_status="lost")}, SourceError, "is lost"),
+        ({"facts": with_slot(wal_status="lost")}, SourceError, "is lost: the server removed WAL"),
+        (
+            {"facts": with_slot(lost_by="idle_timeout")},
+            SourceError,
+            "idle_replication_slot_timeout",
+        ),
     ],
 )
 def test_refuses_what_may_have_a_gap_and_says_what_to_do(change, kind, text):
