@@ -228,7 +228,7 @@ def slot_exists(connection: Connection, endpoint: Endpoint, slot: str, plugin: s
         )
     if found.is_lost:
         raise SourceError(
-            f'{endpoint}: slot "{slot}" is lost: the server removed WAL that it still needed',
-            hint="Raise max_slot_wal_keep_size there, and start over with --restart.",
+            f'{endpoint}: slot "{slot}" is lost: {found.loss}',
+            hint=f"Raise {found.limit} there, and start over with --restart.",
         )
     return True

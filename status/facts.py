@@ -38,6 +38,8 @@ class SourceFacts:
     slot_dbname: str | None = None
     is_active: bool = False
     wal_status: str | None = None
+    #: Why it is lost, if it is.
+    loss: str = ""
     #: What can be written before the slot is lost; None without a limit.
     safe_bytes: int | None = None
     restart_lsn: Lsn | None = None
@@ -64,7 +66,8 @@ class SourceFacts:
             plugin=slot.plugin,
             slot_dbname=slot.dbname,
             is_active=slot.is_active,
-            wal_status=slot.wal_status,
+            wal_status="lost" if slot.is_lost else slot.wal_status,
+            loss=slot.loss,
             safe_bytes=slot.safe_bytes,
             restart_lsn=slot.restart_lsn,
             confirmed_lsn=slot.confirmed_flush_lsn,

@@ -195,7 +195,7 @@ def _slot_problems(source: SourceFacts, target: TargetFacts) -> Iterator[Problem
     elif source.slot_dbname != row.dbname:
         yield _broken("slot-foreign", f'{slot} is one of database "{source.slot_dbname}"', row.name)
     elif source.wal_status == "lost":
-        yield _broken("slot-lost", f"{slot} is lost: the source removed WAL before it", row.name)
+        yield _broken("slot-lost", f"{slot} is lost: {source.loss}", row.name)
     elif source.wal_status == "unreserved":
         yield _source(
             "slot-in-danger",

@@ -195,11 +195,11 @@ def check_slot(source: SourceConfig, server: SourceServer, slot: Slot | None) ->
             f'slot "{name}" is not owned by pgrepl: {what}',
             Remedy(then="set another slot name in pgrepl.toml"),
         )
-    if slot.wal_status == "lost":
+    if slot.is_lost:
         return Finding(
             "slot",
             Status.FAILURE,
-            f'slot "{name}" is lost: the server removed WAL that it still needed',
+            f'slot "{name}" is lost: {slot.loss}',
             Remedy.of(drop, then="copy the source again: pgrepl basebackup --restart"),
         )
     if slot.wal_status == "unreserved":

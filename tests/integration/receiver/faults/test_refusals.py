@@ -102,6 +102,25 @@ def test_slot_that_lost_its_wal_ends_the_receiver(stream_alone):
     refuse(streaming, 20, "is lost", "max_slot_wal_keep_size")
 
 
+def test_slot_that_nobody_read_from_for_too_long_ends_the_receiver(stream_alone):
+    """From PostgreSQL 18 on; older servers wait for ever."""
+    streaming = stream_alone()
+    setting = "from pg_settings where name = 'idle_replication_slot_timeout'"
+    if not streaming.source.rows(f"select {setting}"):
+        assert streaming.source.value("show server_version_num") < "180000"
+        return
+    streaming.source.execute(
+        "alter system set idle_replication_slot_timeout = '1s'", "select pg_reload_conf()"
+    )
+
+    def is_lost() -> bool:
+        streaming.source.execute("checkpoint")
+        return bool(streaming.source.value("select invalidation_reason from pg_replication_slots"))
+
+    wait_until(is_lost)
+    refuse(streaming, 20, "is lost", "Raise idle_replication_slot_timeout")
+
+
 def test_another_server_is_refused(received):
     received.target.execute("update replication.source set system_identifier = 1")
     refuse(received, 20, "is another server")
