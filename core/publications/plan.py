@@ -14,6 +14,7 @@ from pgrepl.config.naming import TableSelection
 from pgrepl.decoding.pgoutput.stream import publication_names
 from pgrepl.postgres.queries import load_query
 from pgrepl.publications.tables import Publications, PublishedTable
+from pgrepl.store.spool.spool_format import DDL_TABLE
 
 __all__ = ["drop_statements", "guard_statements", "publish_statements"]
 
@@ -43,8 +44,8 @@ def publish_statements(
         statement = SQL("COMMENT ON PUBLICATION {} IS {}")
         statements.append(statement.format(Identifier(whole), sql.Literal(comment)))
     wanted = [table for table in found.tables if table.is_wanted(source.selection)]
-    with_identity = [table for table in wanted if table.has_identity]
-    without = [table for table in wanted if not table.has_identity]
+    with_identity = [table for table in wanted if _is_sent_whole(table)]
+    without = [table for table in wanted if not _is_sent_whole(table)]
     statements += [
         *_change("DROP", whole, [table for table in without if table.is_in_all]),
         *_change("ADD", whole, [table for table in with_identity if not table.is_in_all]),
@@ -74,6 +75,11 @@ def drop_statements(slot: str, *, is_superuser: bool) -> Sequence[Composed | SQL
     ]
     guard = [SQL(load_query("pgrepl.publications", "drop_guard"))] if is_superuser else []
     return [*dropped, *guard]
+
+
+def _is_sent_whole(table: PublishedTable) -> bool:
+    # Of the log of DDL inserts are enough: then nothing is left to do when it comes.
+    return table.has_identity and (table.is_in_all or table.key != DDL_TABLE)
 
 
 def _create(name: str, actions: str, server_version: int, *, takes_all: bool) -> Composed:
