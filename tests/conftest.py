@@ -64,6 +64,9 @@ def pytest_configure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pg-bindir", type=Path, help="folder of the PostgreSQL server programs")
+    parser.addoption(
+        "--pg-old-bindir", type=Path, help="the same of an older version, which is upgraded from"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -100,6 +103,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def binaries(request: pytest.FixtureRequest) -> ServerBinaries:
     return find_binaries(request.config.getoption("--pg-bindir"))
+
+
+@pytest.fixture(scope="session")
+def old_binaries(request: pytest.FixtureRequest, binaries: ServerBinaries) -> ServerBinaries:
+    """Return what servers run on before they are upgraded; of this version if no other is given."""
+    bindir = request.config.getoption("--pg-old-bindir")
+    return binaries if bindir is None else find_binaries(bindir)
 
 
 @pytest.fixture(scope="session", autouse=True)

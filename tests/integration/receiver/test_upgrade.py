@@ -1,7 +1,8 @@
 """pg_upgrade of sources and of the target: receiving goes on without a new copy.
 
-Both servers are upgraded once, to the version that they have: pg_upgrade makes a server of its own
-all the same, without slots and origins.
+Both servers are upgraded once, from the version of ``--pg-old-bindir``, else to the one that they
+have: pg_upgrade makes a server of its own all the same, without origins, and before PostgreSQL 17
+without slots.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ALONE = replace(QUICK, driver_changes=10**9)
 PATIENT = ReceiverSettings(backoff_s=3600, backoff_limit_s=3600)
 
 #: What a source is like after pg_upgrade.
-NAMES = ("quiet", "written", "doubtful", "taken")
+NAMES = ("quiet", "written", "doubtful", "taken", "early")
 
 
 @dataclass
@@ -84,10 +85,10 @@ def receiving(pipeline: Upgraded) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def upgraded(binaries) -> Iterator[dict[str, Upgraded]]:
+def upgraded(binaries, old_binaries) -> Iterator[dict[str, Upgraded]]:
     with (
-        Cluster(binaries=binaries, settings=LOGICAL_DECODING) as cluster,
-        Cluster(binaries=binaries, settings=LOGICAL_DECODING) as other,
+        Cluster(binaries=old_binaries, settings=LOGICAL_DECODING) as cluster,
+        Cluster(binaries=old_binaries, settings=LOGICAL_DECODING) as other,
     ):
         target = Database(other, "warehouse")
         target.create()
@@ -100,7 +101,7 @@ def upgraded(binaries) -> Iterator[dict[str, Upgraded]]:
         hang_up(other)
         other.stop()
         with ThreadPoolExecutor() as pool:
-            list(pool.map(upgrade, (cluster, other)))
+            list(pool.map(upgrade, (cluster, other), (binaries, binaries)))
         yield made
 
 
@@ -119,6 +120,15 @@ def _copied(source: Database, target: Database) -> Upgraded:
     source.execute("insert into t values (2)")
     pipeline.receive()
     return pipeline
+
+
+def lose_slot(pipeline: Upgraded) -> bool:
+    """Drop the slot if pg_upgrade brought it along, and say whether it did."""
+    dropped = pipeline.source.rows(
+        "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+        f" where slot_name = 'pgrepl_{pipeline.source.name}'"
+    )
+    return bool(dropped)
 
 
 def kill_adopt(pipeline: Upgraded, folder: Path, place: str) -> Path:
@@ -153,6 +163,7 @@ def test_source_and_target_go_on_without_a_new_copy(upgraded, tmp_path):
 
 def test_what_was_written_before_the_slot_was_there_is_copied_again(upgraded, tmp_path):
     written = upgraded["written"]
+    lose_slot(written)
     written.source.execute("insert into part values (7)", "truncate emptied")
     # As if pg_upgrade had been able to bring the slot along, and it was dropped before.
     written.target.execute(
@@ -180,8 +191,22 @@ def test_killed_when_the_server_is_taken_on_it_is(upgraded, tmp_path):
     assert taken.differences() == []
 
 
+def test_slot_that_pg_upgrade_brings_along_has_what_is_written_early(upgraded, old_binaries):
+    """From PostgreSQL 17 on; before, the table is marked."""
+    early = upgraded["early"]
+    early.source.execute("insert into t values (8)")
+    is_brought = old_binaries.version >= (17, 0)
+    adoption = early.adopt()
+    assert adoption.marked == (() if is_brought else (("public", "t"),))
+    early.source.execute("insert into t values (9)")
+    early.receive()
+    assert early.replay(ALONE).error is None
+    assert early.differences() == ([] if is_brought else ["t"])
+
+
 def test_doubt_is_refused_and_marks_all_tables_on_request(upgraded):
     doubtful = upgraded["doubtful"]
+    lose_slot(doubtful)
     hang_up(doubtful.source.cluster)
     with (
         doubtful.source.connect(),
