@@ -17,6 +17,7 @@ from pgrepl.cli.invocation import register
 from pgrepl.cli.leading_options import move_leading_options
 from pgrepl.cli.observe import monitor, progress, status, verify
 from pgrepl.cli.output.results import is_terminal, print_line
+from pgrepl.cli.refusals import run_for_program
 from pgrepl.cli.replicate import adopt, basebackup, drop, export, receive, replay, resync
 from pgrepl.cli.setup import config, demo, doctor, init, systemd
 from pgrepl.native import describe
@@ -116,4 +117,8 @@ register(_config_app, config.show, example="pgrepl config show --json")
 def main() -> None:
     """Run the program; SIGTERM ends it as Ctrl-C does, unless the command knows better."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    app(move_leading_options(sys.argv[1:]))
+    arguments = move_leading_options(sys.argv[1:])
+    code = run_for_program(app, arguments)
+    if code is not None:
+        sys.exit(code)
+    app(arguments)

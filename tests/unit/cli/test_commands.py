@@ -114,7 +114,7 @@ def test_bug_is_reported_without_a_traceback(monkeypatch):
 
 def test_debug_shows_the_traceback(tmp_path):
     done = run_pgrepl("config", "check", "--config", tmp_path / "none.toml", "--debug")
-    assert done.returncode != 0
+    assert done.returncode == 10
     assert "Traceback" in done.stderr
 
 
@@ -133,6 +133,16 @@ def test_error_is_one_json_line_when_the_result_would_be_json(tmp_path):
         "hint": "Check --config, or PGREPL_CONFIG in the environment.",
         "exit_code": 10,
     }
+
+
+@pytest.mark.parametrize("given", ["--json", "--log-format json", "--log-format=json"])
+@pytest.mark.parametrize("command", ["status --bogus", "pause", "nothing", "status --since"])
+def test_command_line_that_is_refused_is_one_json_line(given, command):
+    name, *others = command.split()
+    done = run_pgrepl(name, *given.split(), *others)
+    entry = json.loads(done.stderr)
+    assert (done.returncode, entry["exit_code"], done.stdout) == (2, 2, "")
+    assert entry["hint"]
 
 
 def test_program_without_a_home_reads_the_file_it_is_given(tmp_path):
