@@ -46,11 +46,17 @@ def server_account() -> Account:
     Raises
     ------
     ConfigError
-        when we are root and there is neither.
+        when we are root and there is neither, or another user without a name.
 
     """
     if os.geteuid() != 0:
-        entry = pwd.getpwuid(os.geteuid())
+        try:
+            entry = pwd.getpwuid(os.geteuid())
+        except KeyError:
+            raise ConfigError(
+                f"PostgreSQL does not run as user {os.geteuid()}, who has no entry in /etc/passwd",
+                hint=f"Run this as another user, or add one: useradd --uid {os.geteuid()} pgrepl",
+            ) from None
         return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
     for name in ("postgres", "nobody"):
         try:

@@ -75,6 +75,11 @@ _CONNECT_RULES: tuple[tuple[str, bool, str], ...] = (
     ("Connection refused", True, "Is the server running there, and is the port right?"),
     ("failed to resolve host", True, "Check the host name in the DSN."),
     ("No such file or directory", True, "Is the server running, and is this its socket directory?"),
+    (
+        "local user with ID",
+        False,
+        "Give user=… in the DSN: this machine has no name for who runs this.",
+    ),
     ("received invalid response to SSL", False, "That is not PostgreSQL; check host and port."),
     ("expected authentication request", False, "That is not PostgreSQL; check host and port."),
     ("does not support SSL", False, "Set sslmode in the DSN, or turn on ssl on the server."),

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from pgrepl.config.dsn import Dsn, Endpoint, Side
+from pgrepl.errors import Retry
 from pgrepl.postgres.connect import conninfo
+from pgrepl.postgres.sqlstate import translate
 
 
 def parameters(dsn, **flags):
@@ -37,3 +40,11 @@ def test_tls_settings_are_left_to_libpq():
 def test_replication_connection_asks_for_the_database():
     assert parameters("host=db", is_replication=True)["replication"] == "database"
     assert "replication" not in parameters("host=db")
+
+
+def test_user_without_a_name_is_told_what_to_write():
+    exc = psycopg.OperationalError("connection is bad: local user with ID 4711 does not exist")
+    endpoint = Endpoint(Side.TARGET, "target", Dsn("dbname=w"))
+    error = translate(exc, endpoint, "cannot connect")
+    assert "user=" in (error.hint or "")
+    assert error.retry is Retry.MANUAL
