@@ -6,15 +6,16 @@ import os
 import signal
 import subprocess
 import urllib.request
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 from urllib.error import HTTPError, URLError
 
 from pgrepl import __version__
 from pgrepl.config.alerts import AlertsConfig
 from pgrepl.terminal import json_text, printable
 
-__all__ = ["DeliveryFailed", "deliver"]
+__all__ = ["DeliveryFailed", "Way", "deliver"]
 
 #: Longer than this nobody is waited for.
 PATIENCE_S = 10.0
@@ -23,12 +24,27 @@ PATIENCE_S = 10.0
 _SHOWN = 200
 
 
+Way = Literal["command", "webhook"]
+"""How somebody is told."""
+
+
 class DeliveryFailed(Exception):  # noqa: N818  names what happened
-    """Nobody could be told; the text says why, and holds no secret."""
+    """Not everybody could be told; the text says why, and holds no secret."""
+
+    def __init__(self, reason: str, reached: frozenset[Way] = frozenset()) -> None:
+        """Take what went wrong, and which ways did not."""
+        super().__init__(reason)
+        self.reached = reached
 
 
-def deliver(config: AlertsConfig, document: dict[str, Any], patience_s: float = PATIENCE_S) -> None:
-    """Tell of an alert, in each way that is configured.
+def deliver(
+    config: AlertsConfig,
+    document: dict[str, Any],
+    patience_s: float = PATIENCE_S,
+    *,
+    but: frozenset[Way] = frozenset(),
+) -> None:
+    """Tell of an alert, in each way that is configured, ``but`` those in which it was told.
 
     Raises
     ------
@@ -36,15 +52,21 @@ def deliver(config: AlertsConfig, document: dict[str, Any], patience_s: float = 
         when one of them failed; all were tried.
 
     """
-    failures = []
-    for is_wanted, tell in ((config.command, _run), (config.webhook, _post)):
-        if is_wanted:
+    failures: list[str] = []
+    reached: set[Way] = set()
+    ways: Sequence[tuple[Way, object, Callable[[AlertsConfig, dict[str, Any], float], None]]] = (
+        ("command", config.command, _run),
+        ("webhook", config.webhook, _post),
+    )
+    for way, is_wanted, tell in ways:
+        if is_wanted and way not in but:
             try:
                 tell(config, document, patience_s)
+                reached.add(way)
             except DeliveryFailed as exc:
                 failures.append(str(exc))
     if failures:
-        raise DeliveryFailed("; ".join(failures))
+        raise DeliveryFailed("; ".join(failures), frozenset(reached))
 
 
 def _run(config: AlertsConfig, document: dict[str, Any], patience_s: float) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -100,3 +103,76 @@ def test_alert_that_nobody_could_be_told_is_told_later(streaming, told: Told):
     other = told.look()
     assert told.take() == [("firing", "parked", "public.t")]
     other.close()
+
+
+class Hook:
+    """A webhook that answers as it is told to, and what it got."""
+
+    def __init__(self) -> None:
+        self.code = 500
+        self.got: list[str] = []
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if hook.code < 300:
+                    hook.got.append(json.loads(body)["state"])
+                self.send_response(hook.code)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def hook(told: Told) -> Iterator[Hook]:
+    hook = Hook()
+    with told.streaming.config.open("a", encoding="utf-8") as file:
+        file.write(f'webhook = "http://127.0.0.1:{hook.server.server_port}/"\n')
+    yield hook
+    hook.close()
+
+
+@pytest.fixture
+def _at_once(monkeypatch):
+    monkeypatch.setattr("pgrepl.monitor.alarm._FIRST_S", 0.0)
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_command_is_told_once_however_often_the_webhook_fails(streaming, told, hook):
+    park(streaming)
+    recorder = told.look()
+    assert told.take() == [("firing", "parked", "public.t")]
+    told.look(recorder)
+    assert (told.take(), hook.got) == ([], [])
+    hook.code = 204
+    told.look(recorder)
+    assert (told.take(), hook.got) == ([], ["firing"])
+    hook.code = 500
+    streaming.target.execute("delete from replication.parked_table")
+    told.look(recorder)
+    assert told.take() == [("over", "parked", "public.t")]
+    hook.code = 204
+    told.look(recorder)
+    told.look(recorder)
+    assert (told.take(), hook.got) == ([], ["firing", "over"])
+    # Over before the webhook heard of it: who did hear is told so.
+    hook.code = 500
+    park(streaming)
+    told.look(recorder)
+    streaming.target.execute("delete from replication.parked_table")
+    hook.code = 204
+    told.look(recorder)
+    told.look(recorder)
+    assert told.take() == [("firing", "parked", "public.t"), ("over", "parked", "public.t")]
+    assert hook.got == ["firing", "over"]
+    assert streaming.target.rows("select from replication.alert where kind = 'parked'") == []
+    recorder.close()
