@@ -73,8 +73,11 @@ def read_awaited(connection: Connection, source_id: int) -> Mapping[_Name, int |
         "  join pg_catalog.pg_namespace n on n.nspname = s.target_schema"
         "  left join replication.target_table x on (x.source_id, x.schema_name, x.table_name)"
         "  = (t.source_id, t.schema_name, t.table_name)"
-        "  join pg_catalog.pg_class c on c.relnamespace = n.oid"
-        "  and c.relname = coalesce(x.target_name, t.table_name)"
+        # What is called like the table is that of another one.
+        "  left join replication.target_table y on (y.source_id, y.schema_name, y.target_name)"
+        "  = (t.source_id, t.schema_name, t.table_name)"
+        "  join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname ="
+        "  coalesce(x.target_name, case when y.source_id is null then t.table_name end)"
         "  where s.source_id = t.source_id and s.source_schema = t.schema_name)",
         (source_id,),
     )

@@ -104,10 +104,23 @@ def source_names(
         if not copy.is_named or mention.has_any((copy.table_name, copy.name, *copy.family))
     ]
     named = [copy for copy in taken if copy.is_named]
+    in_the_way = _in_the_way(before, named)
+    taken, named = [*taken, *in_the_way], [*named, *in_the_way]
     _forget(connection, source_id, named)
     _rename(connection, [(copy, copy.table_name) for copy in named])
     yield
     _settle(connection, source_id, rules, taken)
+
+
+def _in_the_way(copies: Sequence[_Copy], named: Sequence[_Copy]) -> Sequence[_Copy]:
+    """Return the others that have the names of the tables of some copies, or of those others."""
+    by_place = {(copy.target_schema, copy.name): copy for copy in copies if copy.is_named}
+    found = list(named)
+    for copy in found:
+        other = by_place.get((copy.target_schema, copy.table_name))
+        if other is not None and other not in found:
+            found.append(other)
+    return found[len(named) :]
 
 
 def give_names(connection: Connection, source_id: int, rules: Rules) -> None:

@@ -295,9 +295,13 @@ def find_copy(
     row = connection.execute(
         "select c.oid::bigint from replication.source_table t"
         " left join replication.target_table x using (source_id, schema_name, table_name)"
-        " join pg_class c on c.relname = coalesce(x.target_name, t.table_name)"
+        # What is called like the table is that of another one.
+        " left join replication.target_table y on (y.source_id, y.schema_name, y.target_name)"
+        " = (t.source_id, t.schema_name, t.table_name)"
+        " join pg_class c on c.relname = coalesce(x.target_name,"
+        " case when y.source_id is null then t.table_name end)"
         " and c.relkind = 'r' join pg_namespace n on n.oid = c.relnamespace"
-        " where source_id = %s and schema_name = %s and table_name = %s and n.nspname = %s",
+        " where t.source_id = %s and t.schema_name = %s and t.table_name = %s and n.nspname = %s",
         (source_id, *name, target_schema),
     ).fetchone()
     return None if row is None else int(row[0])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pgrepl.config.naming import shown_name
 from pgrepl.config.rules import Rules
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
-from pgrepl.store.tables.places import CopyPlace, move_table
+from pgrepl.store.tables.places import CopyPlace, move_tables
 
 __all__ = ["check_table_names"]
 
@@ -41,7 +41,7 @@ def check_table_names(copies: Sequence[CopyPlace], rules: Mapping[str, Rules]) -
         Status.WARNING,
         f"copies keep the names that they have: {listed(told)}",
         Remedy.of(
-            *(move_table(copy, name) for copy, name in moved.items()),
+            *move_tables(moved),
             then="while replay and resyncs of the source are stopped; or correct the name",
         ),
         told,

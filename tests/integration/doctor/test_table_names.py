@@ -136,6 +136,68 @@ def test_what_has_the_name_of_a_table_is_in_the_way_of_ddl_alone(source, target,
     assert target.value(f"select to_regnamespace('{pipeline.schema('app')}') is null")
 
 
+@pytest.mark.parametrize("plugin", ["wal2json", pytest.param("pgoutput", marks=pytest.mark.soak)])
+def test_copies_get_the_names_of_one_another(source, target, tmp_path, plugin):
+    names = ["alpha", "beta", "gamma"]
+    source.execute(
+        "create schema app",
+        *(f"create table app.{name} (id int primary key, what text)" for name in names),
+        *(
+            f"insert into app.{name} select g, '{name}' from generate_series(1, 9) g"
+            for name in names
+        ),
+        "alter table app.beta add foreign key (id) references app.alpha",
+    )
+    pipeline = RuledPipeline(source, target, plugin=plugin, options={"consistency": "batch"})
+    pipeline.begin()
+    pipeline.follow()
+    pipeline.rules = [
+        rule(f"app.{name}", table=wanted)
+        for name, wanted in zip(names, [*names[1:], names[0]], strict=True)
+    ]
+    finding = find(pipeline, tmp_path, "table-names")
+    assert finding.remedy is not None
+    target.execute(*finding.remedy.sql)
+    schema = pipeline.schema("app")
+    for name in names:
+        # Each statement is of one table alone, whose name another copy has.
+        source.execute(
+            f"alter table app.{name} add column of_{name} int default 1",
+            f"insert into app.{name} (id, what) values (20, '{name}')",
+            f"comment on table app.{name} is 'it is {name}'",
+            f"create index on app.{name} (what)",
+            f"update app.{name} set of_{name} = id where id > 4",
+        )
+        pipeline.follow()
+        assert_followed(pipeline)
+        finding = find(pipeline, tmp_path, "table-names")
+        assert finding.status is Status.OK, finding
+    assert [
+        target.value(f"select string_agg(distinct what, ' ') from {schema}.{name}")
+        for name in names
+    ] == ["gamma", "alpha", "beta"]
+    target.execute(f"update {schema}.gamma set what = 'wrong'")
+    source.execute("truncate app.alpha, app.beta; insert into app.alpha values (1, 'alpha')")
+    pipeline.copy_again("app.beta", "whole")
+    pipeline.follow()
+    pipeline.copy_again_in_chunks("app.gamma")
+    source.execute(
+        "begin; alter table app.gamma rename to delta; alter table app.alpha rename to gamma;"
+        " insert into app.gamma values (2, 'alpha'); alter table app.delta rename to alpha; commit"
+    )
+    pipeline.follow()
+    assert tables(pipeline) == names
+    assert_followed(pipeline)
+    pipeline.rules = []
+    finding = find(pipeline, tmp_path, "table-names")
+    assert finding.remedy is not None
+    target.execute(*finding.remedy.sql)
+    assert target.value("select count(*) from replication.target_table") == 0
+    source.execute("insert into app.alpha (id) values (77)", "alter table app.beta add more int")
+    pipeline.follow()
+    assert_followed(pipeline)
+
+
 def test_target_of_the_version_before_is_read_and_brought_up_to_date(source, target, tmp_path):
     source.execute(TABLES)
     pipeline = RuledPipeline(source, target, rules=[])

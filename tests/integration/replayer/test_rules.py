@@ -198,11 +198,23 @@ def test_target_is_the_masked_source_after_random_transactions(source, target, s
         rule("public.whole", hash=("body",), constant={"x": "1"}),
         rule("public.by_index", omit=("n",)),
         rule("public.parts*", constant={"n": "0"}),
+        rule("public.plain", table="whole"),
+        rule("public.whole", table="bag"),
+        rule("public.bag", table="plain"),
+        rule("public.parts_1", table="parts"),
+        rule("public.parts", table="Parts"),
     ]
     pipeline = RuledPipeline(source, target, plugin=plugin, rules=rules)
     pipeline.begin()
-    for number in range(3):
+    for number in range(4):
         change_at_random(source, dice, 25)
+        if number == 2:
+            # Some of it waits, and some comes meanwhile.
+            pipeline.receive()
+            change_at_random(source, dice, 5)
+            pipeline.copy_again("public.*", "whole")
+            for table in ("public.plain", "public.wide", "public.parts_1"):
+                pipeline.copy_again_in_chunks(table, lambda: change_at_random(source, dice, 2))
         if number == 1:
             source.execute(
                 "alter table bag add column z int default 4",

@@ -91,3 +91,41 @@ def test_copied_for_the_first_time_it_has_the_name_of_its_rule(source, target, w
     assert tables(pipeline) == COPIED
     assert_followed(pipeline)
     assert foreign_keys(pipeline) == [("customers", "customers"), ("orders", "customers")]
+
+
+@pytest.mark.parametrize(
+    ("how", "plugin"),
+    [
+        ("whole", "pgoutput"),
+        pytest.param("chunked", "wal2json", marks=pytest.mark.soak),
+        ("ddl", "wal2json"),
+    ],
+)
+def test_table_is_not_taken_for_the_copy_that_has_its_name(source, target, how, plugin):
+    source.execute(TABLES)
+    pipeline = RuledPipeline(source, target, plugin=plugin, rules=RULES)
+    pipeline.only = "app.b"
+    pipeline.begin()
+    pipeline.follow()
+    # It has changes, and no copy; that of another one has its name.
+    pipeline.only = None
+    pipeline.receive()
+    source.execute("update app.a set what = 'x' where id = 2", "insert into app.a values (70)")
+    pipeline.follow()
+    assert tables(pipeline) == ["a"]
+    assert len(pipeline.target.rows(f"select from {pipeline.schema('app')}.a")) == 9
+    if how == "ddl":
+        source.execute("alter table app.a add column more int default 5")
+        pipeline.follow()
+    elif how == "whole":
+        pipeline.copy_again("app.a", "whole")
+    else:
+        pipeline.copy_again_in_chunks("app.a")
+    pipeline.follow()
+    assert tables(pipeline) == ["a", "b"]
+    source.execute("delete from app.a where id = 3", "delete from app.b where id = 4")
+    pipeline.follow()
+    report = pipeline.verify()
+    compared = {table.name: table for table in report.tables}
+    assert not compared["app.a"].differences, report
+    assert not compared["app.b"].differences, report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +25,7 @@ from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from pgrepl.verify import VerifyOptions, VerifyReport, verify_source
 from tests.support.database import Database
+from tests.support.ddl.own_names import own_names
 from tests.support.observing.verifying import Quiet
 from tests.support.running.copying import Recorder
 from tests.support.running.pipeline import QUICK, Pipeline
@@ -89,11 +90,14 @@ class RuledPipeline(Pipeline):
             ),
         )
 
-    def copy_again_in_chunks(self, table: str) -> None:
+    def copy_again_in_chunks(
+        self, table: str, meanwhile: Callable[[], object] = lambda: None
+    ) -> None:
         """Copy a table in chunks, while all else goes on."""
         with ThreadPoolExecutor(1) as pool:
             copying = pool.submit(self.copy_again, table, "chunked")
             while not copying.done():
+                meanwhile()
                 self.follow()
             copying.result()
 
@@ -103,7 +107,10 @@ class RuledPipeline(Pipeline):
 
     def masked_differences(self, schema: str) -> list[str]:
         """Return the tables whose rows are not those of the source with the rules applied."""
-        found = []
+        with own_names(self.target):
+            return list(self._masked_differences(schema))
+
+    def _masked_differences(self, schema: str) -> Iterator[str]:
         for (table,) in self.source.rows(
             "select relname::text from pg_class where relkind = 'r'"
             f" and relnamespace = '{schema}'::regnamespace order by 1"
@@ -113,8 +120,7 @@ class RuledPipeline(Pipeline):
             there = _rows(self.source, (schema, table), rules.where(schema, table) or "true")
             masks = rules.masks_of(schema, table)
             if sorted(here) != sorted(_masked(row, masks) for row in there):
-                found.append(table)
-        return found
+                yield table
 
 
 def _rows(database: Database, table: tuple[str, str], where: str = "true") -> list[str]:

@@ -52,8 +52,13 @@ select source_id, schema_name, table_name, t.state, t.resync_reason,
          left join replication.target_table x
                 on x.source_id = t.source_id and x.schema_name = t.schema_name
                and x.table_name = t.table_name
+         -- what is called like the table is not its copy where it is that of another one
+         left join replication.target_table y
+                on y.source_id = t.source_id and y.schema_name = t.schema_name
+               and y.target_name = t.table_name
          join pg_class k on k.relnamespace = n.oid
-                        and k.relname = coalesce(x.target_name, t.table_name)
+                        and k.relname = coalesce(x.target_name, case when y.source_id is null
+                                                                     then t.table_name end)
          join pg_class rc on rc.oid = pg_partition_root(k.oid)
          join pg_namespace rn on rn.oid = rc.relnamespace
          join replication.target_schema rs

@@ -27,6 +27,12 @@ select k.schema_name, k.table_name
                 left join replication.target_table x
                        on x.source_id = t.source_id and x.schema_name = t.schema_name
                       and x.table_name = t.table_name
+                -- what is called like the table is not its copy where it is that of another one
+                left join replication.target_table y
+                       on y.source_id = t.source_id and y.schema_name = t.schema_name
+                      and y.target_name = t.table_name
                 join pg_catalog.pg_class c
-                  on c.relnamespace = n.oid and c.relname = coalesce(x.target_name, t.table_name)
+                  on c.relnamespace = n.oid
+                 and c.relname = coalesce(x.target_name,
+                                          case when y.source_id is null then t.table_name end)
                where s.source_id = t.source_id and s.source_schema = t.schema_name)))

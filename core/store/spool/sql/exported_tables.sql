@@ -23,7 +23,13 @@ select t.schema_name::text                    as schema,
   left join replication.target_table x
          on x.source_id = t.source_id and x.schema_name = t.schema_name
         and x.table_name = t.table_name
-  join pg_class c on c.relnamespace = n.oid and c.relname = coalesce(x.target_name, t.table_name)
+  -- what is called like the table is not its copy where it is that of another one
+  left join replication.target_table y
+         on y.source_id = t.source_id and y.schema_name = t.schema_name
+        and y.target_name = t.table_name
+  join pg_class c on c.relnamespace = n.oid
+                 and c.relname = coalesce(x.target_name,
+                                          case when y.source_id is null then t.table_name end)
                  and c.relkind in ('r', 'p')
  cross join lateral (
        select coalesce(json_agg(json_build_array(

@@ -28,9 +28,15 @@ with recursive wanted as (
       left join replication.target_table x
              on x.source_id = %(source_id)s
             and x.schema_name = w.schema_name and x.table_name = w.table_name
+      -- what is called like the table is not its copy where it is that of another one
+      left join replication.target_table y
+             on y.source_id = %(source_id)s
+            and y.schema_name = w.schema_name and y.target_name = w.table_name
       left join pg_namespace n on n.nspname = s.target_schema
       left join pg_class c on c.relnamespace = n.oid and c.relkind in ('r', 'p')
-                          and c.relname = coalesce(x.target_name, w.table_name)
+                          and c.relname = coalesce(x.target_name,
+                                                   case when y.source_id is null
+                                                        then w.table_name end)
 ), family (first, oid) as (
     select oid, oid from copies where is_named and oid is not null
     union

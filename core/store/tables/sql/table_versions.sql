@@ -19,9 +19,14 @@ select w.number,
   left join replication.target_table x
          on x.source_id = t.source_id and x.schema_name = t.schema_name
         and x.table_name = t.table_name
+  -- what is called like the table is not its copy where it is that of another one
+  left join replication.target_table y
+         on y.source_id = t.source_id and y.schema_name = t.schema_name
+        and y.target_name = t.table_name
   left join pg_namespace n on n.nspname = s.target_schema
   left join pg_class c on c.relnamespace = n.oid
-                      and c.relname = coalesce(r.hidden_name, x.target_name, t.table_name)
+                      and c.relname = coalesce(r.hidden_name, x.target_name,
+                                           case when y.source_id is null then t.table_name end)
                       and c.relkind in ('r', 'p')
   -- a type that is not PostgreSQL's own can be renamed without a word to its columns
   left join lateral (
