@@ -28,7 +28,10 @@ _LOOK_S = 1.0
 def watch_config(
     invocation: Invocation, config: Config, take: Callable[[Config], None]
 ) -> Iterator[None]:
-    """Hand over each configuration that differs from the last; one with mistakes is only logged."""
+    """Hand over each configuration that differs from the last; one with mistakes is only logged.
+
+    What was changed since ``config`` was read is handed over at once.
+    """
     asked = threading.Event()
     is_over = threading.Event()
     before = signal.signal(signal.SIGHUP, lambda *_: asked.set())
@@ -52,9 +55,11 @@ def _watch(
     asked: threading.Event,
     is_over: threading.Event,
 ) -> None:
-    known = _version(config.path)
+    # Of which version the configuration was read, nobody knows.
+    known, patience_s = None, 0.0
     while not is_over.is_set():
-        is_asked = asked.wait(_LOOK_S)
+        is_asked = asked.wait(patience_s)
+        is_begin, patience_s = patience_s == 0, _LOOK_S
         asked.clear()
         version = _version(config.path)
         if is_over.is_set() or (version == known and not is_asked):
@@ -66,7 +71,8 @@ def _watch(
             logger.error("configuration not read again, going on without: %s", exc.message)  # noqa: TRY400  a mistake in a file
             continue
         if found == config:
-            logger.info("configuration read again: nothing changed")
+            if is_asked or not is_begin:
+                logger.info("configuration read again: nothing changed")
             continue
         config = found
         take(found)

@@ -96,6 +96,8 @@ def _serve(invocation: Invocation, config: Config, watcher: Watcher | None) -> l
 
     following: list[Config] = []
     is_stopped = threading.Event()
+    # Between two replayers nobody else waits for it; the next one looks at the file at once.
+    signal.signal(signal.SIGHUP, lambda *_: None)
     jobs = Jobs(config.spark, ReplaySettings())
     try:
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from typing import IO
 
@@ -74,6 +75,8 @@ def test_source_that_is_added_to_the_file_is_taken_up_by_a_running_service(backl
         wait_until(lambda: find_replayer(backlog))
         config.write_text(whole)
         said = read_to(service.stderr, "changed configuration")
+        # It comes between two replayers.
+        service.send_signal(signal.SIGHUP)
         # It is few changes, which do not wait for Spark.
         wait_until(lambda: backlog.differences() == [])
         config.write_text(whole.replace("[spark]", "[replay]\nbatch_seconds = 9\n[spark]"))
