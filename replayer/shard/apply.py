@@ -63,7 +63,7 @@ class TableLocked(TableFailed):
 
     def __init__(self, error: psycopg.errors.LockNotAvailable) -> None:
         """Keep the error for those who cannot go on without the table."""
-        super().__init__("another session holds a lock on it", error.sqlstate)
+        super().__init__("locked on the target by another session", error.sqlstate)
         self.error = error
 
 
