@@ -22,11 +22,13 @@ import pytest
 from pgrepl.config.model import Plugin
 from pgrepl.ddl_capture import Applier, install
 from pgrepl.resync import Resyncer
+from tests.support.ddl.own_names import own_names
 from tests.support.machine.fork_server import CHUNK_ROWS
 from tests.support.meanwhile import again, meanwhile
 from tests.support.program import start_pgrepl
 from tests.support.running.killing import write_copy_config
-from tests.support.running.pipeline import ALONE, Pipeline
+from tests.support.running.pipeline import ALONE
+from tests.support.running.ruled import RuledPipeline, rule
 from tests.support.workloads.upset import FILL, NAMES, TABLES, look, upset, write
 
 SEEDS = int(os.environ.get("PGREPL_SOAK_SEEDS", "20"))
@@ -36,6 +38,18 @@ ROUNDS = 6
 #: cancelled: only while that is done.
 CODES = {0, -9, 2, 20, 30, 50, 75}
 CANCELLED = 130
+#: Names that tables have on the target: also those of one another.
+RENAMED = {
+    "items": "twin",
+    "twin": "items",
+    "goods": "other",
+    "other": "goods",
+    "codes": "marks",
+    "days": "days_2",
+    "days_2": "days_1",
+    "days_1": "days",
+    "fresh": "Fresh one",
+}
 PLACES = (
     *("parked", "waited", "made", "planned", "copied", "before_swap_commit", "swapped"),
     *("chunks_begun", "chunk_read", "before_chunk_commit", "chunk_placed", "before_chunks_end"),
@@ -109,12 +123,14 @@ class Commands:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("renamed", [{}, RENAMED], ids=["own names", "other names"])
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_tables_are_the_source_in_the_end(source, target, tmp_path, seed):
+def test_tables_are_the_source_in_the_end(source, target, tmp_path, seed, renamed):
     dice = random.Random(seed)
     source.execute(TABLES, *FILL)
     plugin: Plugin = "wal2json" if seed % 2 else "pgoutput"
-    pipeline = Pipeline(source, target, plugin=plugin)
+    rules = [rule(f"app.{name}", table=other) for name, other in renamed.items()]
+    pipeline = RuledPipeline(source, target, plugin=plugin, rules=rules)
     pipeline = replace(
         pipeline, ddl=Applier(pipeline.config), resync=Resyncer(pipeline.config, backoff_s=0.2)
     )
@@ -123,11 +139,15 @@ def test_tables_are_the_source_in_the_end(source, target, tmp_path, seed):
     pipeline.apply(ALONE)
     config = write_copy_config(tmp_path, source, target)
     config.write_text(f'{config.read_text()}plugin = "{plugin}"\n')
+    with config.open("a", encoding="utf-8") as file:
+        for name, other in renamed.items():
+            file.write(f"[[sources.{source.name}.rules]]\ntables = ['app.{name}']\n")
+            file.write(f"table = '{other}'\n")
     commands = Commands(config, source.name, dice.choice((20, 70)))
     wrong: list[tuple[str, object]] = []
 
     def read() -> None:
-        wrong.extend(look(target, pipeline.schema("app")))
+        wrong.extend(look(target, pipeline.schema("app"), renamed))
 
     follow = (
         again(pipeline.receive, 0.01),
@@ -156,5 +176,6 @@ def test_tables_are_the_source_in_the_end(source, target, tmp_path, seed):
         assert each.code in CODES or is_cancelled, commands.ended
     pipeline.apply(ALONE)
     assert wrong == [], told
-    assert pipeline.differences("app") == [], told
+    with own_names(target):
+        assert pipeline.differences("app") == [], told
     assert target.rows("select * from replication.resync") == [], told

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import psycopg
@@ -185,7 +185,7 @@ def _write(connection: psycopg.Connection, dice: random.Random) -> None:
     connection.execute(text.encode(), value)
 
 
-def look(target: Database, schema: str) -> list[tuple[str, object]]:
+def look(target: Database, schema: str, renamed: Mapping[str, str]) -> list[tuple[str, object]]:
     """Return what is wrong with tables of the target, if anything is seen to be."""
     wrong: list[tuple[str, object]] = []
     for name in NAMES:
@@ -196,7 +196,8 @@ def look(target: Database, schema: str) -> list[tuple[str, object]]:
             ((found,),) = target.rows(
                 f"select (count(*) > 0, count(*) = count(distinct {key}) or {may_repeat},"
                 f" bool_and(seal = md5(tag || ' ' || {key} || ' ' || n)),"
-                f" count(distinct tag) = 1)::text from {schema}.{name}"
+                f" count(distinct tag) = 1)::text"
+                f' from {schema}."{renamed.get(name, name)}"'
             )
             if found != "(t,t,t,t)":
                 wrong.append((name, found))
