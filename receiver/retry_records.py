@@ -67,7 +67,7 @@ def retry_records(
 
 def _retry(spool: SpoolSession, past: Past, place: Place, offsets: list[int]) -> Iterator[Outcome]:
     """Receive what can be of one partition, in one transaction."""
-    candidates = Candidates(past.envelope, place, offsets)
+    candidates = Candidates(past.envelope, place, offsets, spool.is_parked)
     candidates.judge(past.history)
     outcomes = past.intake.gather(candidates.gather)
     settled = [(*place, own.offset) for own in outcomes if own.verdict != "parked"]

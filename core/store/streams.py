@@ -24,6 +24,7 @@ __all__ = [
     "add_stream",
     "count_parked_records",
     "forget_parked_records",
+    "is_parked_record",
     "list_parked_places",
     "move_partitions",
     "park_records",
@@ -253,6 +254,18 @@ def list_parked_places(
         " order by topic, partition, record_offset limit %s",
         (source_id, *after, limit),
     ).fetchall()
+
+
+def is_parked_record(
+    connection: Connection, source_id: int, place: tuple[str, int, int]
+) -> bool:
+    """Whether a record waits, by topic, partition and offset."""
+    ((is_there,),) = connection.execute(
+        "select exists (select from replication.parked_record"
+        " where source_id = %s and (topic, partition, record_offset) = (%s, %s, %s))",
+        (source_id, *place),
+    ).fetchall()
+    return bool(is_there)
 
 
 def count_parked_records(connection: Connection) -> Mapping[int, int]:

@@ -47,6 +47,7 @@ from pgrepl.store.spool.spool_rows import copy_into_spool, measure_spool, turn_s
 from pgrepl.store.streams import (
     Partition,
     add_partition,
+    is_parked_record,
     list_parked_places,
     move_partitions,
     park_records,
@@ -143,6 +144,11 @@ class SpoolSession:
         """Return topic, partition and offset of parked records that follow one."""
         with translated(self._endpoint, "cannot read the parked records"):
             return list_parked_places(self._connection, self.source.source_id, after, limit)
+
+    def is_parked(self, place: tuple[str, int], offset: int) -> bool:
+        """Whether a record is parked."""
+        with translated(self._endpoint, "cannot read the parked records"):
+            return is_parked_record(self._connection, self.source.source_id, (*place, offset))
 
     def note_parked(self, place: tuple[str, int, int], reason: str) -> None:
         """Record why a parked record still cannot be received."""

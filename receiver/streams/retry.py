@@ -1,12 +1,13 @@
 """Parked records, read once more: which may still be received, and which a later one replaced.
 
 A record is received late only where nothing of its row was received after it: everything after it
-is read again, up to where the target is, and a later record of its key supersedes it.
+is read again, up to where the target is, and a later record of its key supersedes it. One that is
+parked itself was not received; one that leaves values as they were supersedes only the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
@@ -61,6 +62,8 @@ class _Candidate:
     row: RowId | None = None
     #: Why it cannot be received, or what came after it.
     outcome: Outcome | None = None
+    #: Of its columns those that no later record has a value of; None: there was none.
+    left: frozenset[str] | None = None
 
 
 @dataclass(slots=True)
@@ -70,6 +73,8 @@ class Candidates:
     envelope: EnvelopeReader
     place: Place
     offsets: Sequence[int]
+    #: Whether a record waits to be received, of whatever partition.
+    is_parked: Callable[[Place, int], bool]
     _all: dict[int, _Candidate] = field(default_factory=dict)
     _open: dict[str, list[int]] = field(default_factory=dict)
 
@@ -90,6 +95,8 @@ class Candidates:
             if self._all[offset].record is None:
                 # Only a later one of its key makes compaction remove it.
                 self._settle(offset, "superseded", "it was removed by compaction")
+            elif self._all[offset].left and self._all[offset].outcome is None:
+                self._settle(offset, "parked", _LEFT)
 
     def gather(self, gathered: Gathered) -> list[Outcome]:
         """Gather what may be received, and return what became of each."""
@@ -104,6 +111,7 @@ class Candidates:
             except TableMissingError as exc:
                 reason = f"the target has no table {'.'.join(exc.name)}"
                 self._settle(offset, "parked", reason)
+        self.envelope.end_again(gathered)
         return [own.outcome for own in self._all.values() if own.outcome is not None]
 
     def _settle(self, offset: int, verdict: Verdict, reason: str) -> None:
@@ -129,26 +137,51 @@ class Candidates:
         """Find what a record supersedes that was received."""
         with suppress(*UNFORESEEN):
             row = self.envelope.row_of(record)
+            before = self._before(row) if row.is_whole_table else ()
+            same = () if row.key is None else self._open.get(_text(row), ())
+            if not (before or same) or self.is_parked(record.place, record.offset):
+                return
             where = f"partition {record.place[1]}, offset {record.offset}"
             if record.place[0] != self.place[0]:
                 where = f"{record.place[0]}, offset {record.offset}"
-            if row.is_whole_table:
-                self._supersede_before(row, f"the whole table was replaced at {where}")
-            if row.key is not None:
-                for offset in self._open.pop(_text(row), ()):
-                    self._settle(offset, "superseded", f"a later record of its key is at {where}")
+            for offset in before:
+                self._close(offset, f"the whole table was replaced at {where}")
+            for offset in [own for own in same if own not in before]:
+                if self._is_replaced(self._all[offset], row):
+                    self._close(offset, f"a later record of its key is at {where}")
 
-    def _supersede_before(self, row: RowId, reason: str) -> None:
-        for text, offsets in list(self._open.items()):
-            for offset in list(offsets):
-                own = self._all[offset].row
-                if own is not None and own.table == row.table and own.lsn < row.lsn:
-                    offsets.remove(offset)
-                    self._settle(offset, "superseded", reason)
-            if not offsets:
+    def _is_replaced(self, own: _Candidate, later: RowId) -> bool:
+        """Whether nothing is left of a candidate after a later record of its row."""
+        if own.row is None or (later.is_tombstone and own.row.is_delete):
+            # It says the same, and did nothing where the delete was to do it.
+            return False
+        left = later.open_columns - own.row.open_columns
+        own.left = left if own.left is None else left & own.left
+        return not own.left
+
+    def _before(self, row: RowId) -> Sequence[int]:
+        """Return the candidates that a whole table was replaced after."""
+        found = ((offset, self._all[offset].row) for own in self._open.values() for offset in own)
+        return [
+            offset
+            for offset, own in found
+            if own is not None and own.table == row.table and own.lsn < row.lsn
+        ]
+
+    def _close(self, offset: int, reason: str) -> None:
+        row = self._all[offset].row
+        if row is not None:
+            text = _text(row)
+            self._open[text].remove(offset)
+            if not self._open[text]:
                 del self._open[text]
+        self._settle(offset, "superseded", reason)
 
 
+_LEFT = (
+    "a later record of its key was received, which leaves values as they were that this one has:"
+    " received now it would replace newer ones. Set them on the target by hand, and forget it"
+)
 _DELETED = "it is deleted from its topic, so that nothing tells what came after it"
 
 

@@ -151,19 +151,37 @@ class DebeziumEnvelope(Stateless):
         if change is None:
             self._take_tombstone(record, gathered)
         elif change.event.op != "m":
+            if not self._open_columns(change.event):
+                # A row that is whole needs none that it was before.
+                self._release(self.place_of(change), gathered)
             self.fold(change, gathered)
-            self._release(self.place_of(change), gathered)
+
+    def end_again(self, gathered: Gathered) -> None:
+        """Let go of deletes that nothing followed."""
+        for place in list(self._waiting):
+            self._release(place, gathered)
 
     def row_of(self, record: Record) -> RowId:
         """Return which row a record is about; a row of a snapshot is one of a whole table."""
         change = self.read_change(record)
         if change is None:
-            key = read_key(self._reader, record.key)
-            return RowId(self.name_of(record.topic), None if key is None else key.values)
+            return self._row_of_tombstone(record)
         event = change.event
-        key_values = None if change.key is None else change.key.values
-        is_whole = event.op == "t" or event.is_snapshot
-        return RowId(change.name, key_values, is_whole, event.lsn)
+        return RowId(
+            change.name,
+            None if change.key is None else change.key.values,
+            is_whole_table=event.op == "t" or event.is_snapshot,
+            lsn=event.lsn,
+            is_delete=event.op == "d",
+            open_columns=self._open_columns(event),
+        )
+
+    def _open_columns(self, event: Event) -> frozenset[str]:
+        """Return the columns that an event may leave as they are."""
+        if event.op not in ("c", "u"):
+            return frozenset()
+        values = (event.after or {}).items()
+        return frozenset(name for name, value in values if self._placeholder.stands_for(value))
 
     def place_of(self, change: Change) -> Place:
         """Return where an event stands next to the one before it."""
@@ -248,6 +266,10 @@ class DebeziumEnvelope(Stateless):
     def _take_tombstone(self, record: Record, gathered: Gathered) -> None:
         """Take a record without a value: it only repeats the delete before it."""
 
+    def _row_of_tombstone(self, record: Record) -> RowId:
+        """Return which row a record without a value changes: none."""
+        return RowId(self.name_of(record.topic), None)
+
     def name_of(self, topic: str) -> TableName:
         """Return the table of a topic, as its events said or else its name does."""
         return self._names.get(topic) or table_of(topic)
@@ -303,6 +325,12 @@ class DebeziumUpsert(DebeziumEnvelope):
         if key is not None:
             name = self.name_of(record.topic)
             delete_by_key(self._layouts, name, key, record, gathered)
+
+    def _row_of_tombstone(self, record: Record) -> RowId:
+        """Return which row a record without a value deletes, unless the delete before it did."""
+        key = read_key(self._reader, record.key)
+        values = None if key is None else key.values
+        return RowId(self.name_of(record.topic), values, is_tombstone=True)
 
 
 def key_of(change: Change) -> Key:

@@ -217,6 +217,7 @@ class DebeziumExact(DebeziumEnvelope):
                     self.take_again(record, gathered)
                 except UNFORESEEN as exc:
                     gathered.park(record, why_unreadable(exc))
+        self.end_again(gathered)
 
     def _events_after(self, place: Place, snapshot_lsn: int) -> Iterator[Record]:
         """Return the events of a partition that a snapshot does not contain, each once."""

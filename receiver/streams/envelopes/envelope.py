@@ -51,6 +51,9 @@ class EnvelopeReader(Protocol):
         Raises as ``take`` does.
         """
 
+    def end_again(self, gathered: Gathered) -> None:
+        """Let go of what waited for the next of the records that were parked."""
+
     def row_of(self, record: Record) -> RowId:
         """Return which row a record is about.
 
@@ -95,6 +98,11 @@ class RowId:
     is_whole_table: bool = False
     #: Where it stands in the source's log, if it says so.
     lsn: int = 0
+    is_delete: bool = False
+    #: Whether it follows a delete and says the same.
+    is_tombstone: bool = False
+    #: The columns that it leaves as they are.
+    open_columns: frozenset[str] = frozenset()
 
 
 class Key(NamedTuple):

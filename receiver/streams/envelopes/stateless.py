@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pgrepl.lsn import Lsn
+from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.record import Place
 
 __all__ = ["Stateless"]
@@ -21,6 +22,9 @@ class Stateless:
     def is_full(self, place: Place) -> bool:  # noqa: ARG002  little waits
         """Return False."""
         return False
+
+    def end_again(self, gathered: Gathered) -> None:
+        """Nothing waits."""
 
     @property
     def source_lsn(self) -> Lsn | None:

@@ -6,6 +6,7 @@ import pytest
 
 from pgrepl.decoding.debezium.placeholders import Placeholder
 from pgrepl.decoding.records.serialized import JsonReader
+from pgrepl.receiver.streams.envelopes.debezium import DebeziumUpsert
 from pgrepl.receiver.streams.envelopes.debezium_exact import DebeziumExact
 from pgrepl.receiver.streams.envelopes.upsert import UpsertEnvelope
 from pgrepl.receiver.streams.retry import Candidates
@@ -13,7 +14,9 @@ from tests.support.streams.debezium_made import event
 from tests.support.streams.stream_intake import Outlet, layouts_of, record
 
 PLACE, OTHER = ("srv.public.orders", 0), ("srv.public.orders", 1)
-TABLES = {"orders": {"id": "integer", "n": "integer"}}
+TABLES = {"orders": {"id": "integer", "note": "text", "n": "integer"}}
+UNAVAILABLE = "__debezium_unavailable_value"
+ENVELOPES = [DebeziumExact, DebeziumUpsert]
 
 
 class Past:
@@ -30,9 +33,12 @@ class Past:
         return [own for own in self.records if own.place != place or own.offset >= first]
 
 
-def judge(envelope, past, offsets):
+def judge(envelope, past, offsets, also_parked=()):
     outlet = Outlet()
-    candidates = Candidates(envelope, PLACE, offsets)
+    parked = {*offsets, *also_parked}
+    candidates = Candidates(
+        envelope, PLACE, offsets, lambda place, offset: place == PLACE and offset in parked
+    )
     candidates.judge(past)
     outcomes = candidates.gather(outlet.gathered)
     return [own.verdict for own in outcomes], [own.reason for own in outcomes], outlet.changes()
@@ -42,10 +48,10 @@ def upsert():
     return UpsertEnvelope(JsonReader(), layouts_of(TABLES))
 
 
-def debezium():
-    envelope = DebeziumExact(JsonReader(), layouts_of(TABLES), Placeholder())
+def debezium(kind=DebeziumExact, partitions=2):
+    envelope = kind(JsonReader(), layouts_of(TABLES), Placeholder())
     for place in (PLACE, OTHER):
-        envelope.restore(place, {}, 2)
+        envelope.restore(place, {}, partitions)
     return envelope
 
 
@@ -95,3 +101,60 @@ def test_truncation_or_snapshot_in_any_partition_supersedes_what_was_before_it(l
     verdicts, _, changes = judge(debezium(), past, [1])
     assert verdicts == [verdict]
     assert len(changes) == (verdict == "received")
+
+
+def deleted(offset, number):
+    own = event("d", before={"id": number}, lsn=20, order=1)
+    return record(PLACE, offset, {"id": number}, own)
+
+
+def changed(offset, number, op="u", order=2, **values):
+    own = event(op, after={"id": number, **values}, lsn=20, order=order)
+    return record(PLACE, offset, {"id": number}, own)
+
+
+@pytest.mark.parametrize("kind", ENVELOPES)
+def test_tombstone_does_not_supersede_the_delete_before_it(kind):
+    past = Past(deleted(1, 8), record(PLACE, 2, {"id": 8}, None))
+    verdicts, _, changes = judge(debezium(kind), past, [1])
+    assert (verdicts, [message[:1] for message in changes]) == (["received"], [b"D"])
+
+
+def test_tombstone_supersedes_what_is_no_delete_where_it_deletes():
+    past = Past(changed(1, 8, n=1), record(PLACE, 2, {"id": 8}, None))
+    assert judge(debezium(DebeziumUpsert), past, [1])[0] == ["superseded"]
+
+
+@pytest.mark.parametrize("kind", ENVELOPES)
+def test_both_records_of_a_move_are_received_as_one_if_values_are_left_open(kind):
+    tombstone = record(PLACE, 2, {"id": 8}, None)
+    past = Past(deleted(1, 8), tombstone, changed(3, 9, "c", n=1, note=UNAVAILABLE))
+    verdicts, _, changes = judge(debezium(kind, partitions=1), past, [1, 3])
+    assert verdicts == ["received", "received"]
+    assert [message[:1] for message in changes] == [b"U"]
+    # A row that is whole is there though the one that it was may not be.
+    past = Past(deleted(1, 8), tombstone, changed(3, 9, "c", n=1, note=""))
+    verdicts, _, changes = judge(debezium(kind, partitions=1), past, [1, 3])
+    assert verdicts == ["received", "received"]
+    assert len(changes) == 2
+
+
+@pytest.mark.parametrize("kind", ENVELOPES)
+def test_later_record_that_is_parked_itself_supersedes_nothing(kind):
+    past = Past(changed(1, 1, "c", order=1, n=1, note=""), changed(2, 1, n=2, note=""))
+    assert judge(debezium(kind), past, [1], also_parked=[2])[0] == ["received"]
+    assert judge(debezium(kind), past, [1])[0] == ["superseded"]
+
+
+@pytest.mark.parametrize("kind", ENVELOPES)
+def test_later_record_that_leaves_a_value_open_does_not_let_that_go(kind):
+    one, two = changed(1, 1, n=1, note="big"), changed(2, 1, n=2, note=UNAVAILABLE)
+    verdicts, reasons, changes = judge(debezium(kind), Past(one, two), [1])
+    assert (verdicts, changes) == (["parked"], [])
+    assert "leaves values as they were" in reasons[0]
+    # Nothing of it is left when a later one has the value, or it had none itself.
+    assert judge(debezium(kind), Past(one, two, changed(3, 1, n=3, note="")), [1])[0] == [
+        "superseded"
+    ]
+    open_too = changed(1, 1, n=1, note=UNAVAILABLE)
+    assert judge(debezium(kind), Past(open_too, two), [1])[0] == ["superseded"]
