@@ -256,9 +256,7 @@ def list_parked_places(
     ).fetchall()
 
 
-def is_parked_record(
-    connection: Connection, source_id: int, place: tuple[str, int, int]
-) -> bool:
+def is_parked_record(connection: Connection, source_id: int, place: tuple[str, int, int]) -> bool:
     """Whether a record waits, by topic, partition and offset."""
     ((is_there,),) = connection.execute(
         "select exists (select from replication.parked_record"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 import logging
-import re
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
@@ -36,7 +35,7 @@ from pgrepl.receiver.streams.envelopes.debezium_exact import (
 from pgrepl.receiver.streams.envelopes.envelope import read_value, table_of
 from pgrepl.receiver.streams.layouts import Layouts, TableMissingError
 from pgrepl.receiver.streams.record import Place, Record
-from pgrepl.receiver.streams.spread_events import SpreadEvents
+from pgrepl.receiver.streams.spread_events import SpreadEvents, name_in_topics
 from pgrepl.receiver.streams.waiting import Item, Memory, Run, WaitingQueue
 
 __all__ = ["DebeziumTransactions"]
@@ -51,8 +50,6 @@ _RECENT = 1000
 _FULL_ENDS = 10_000
 #: Where all events of a transaction are folded, wherever they came from.
 _TOGETHER: Place = ("", 0)
-#: What Debezium replaces in the names of topics.
-_NOT_IN_TOPICS = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class DebeziumTransactions(DebeziumExact):
@@ -97,6 +94,7 @@ class DebeziumTransactions(DebeziumExact):
         """Go on from what was kept."""
         if place[0] != self._topic:
             super().restore(place, self._spread.restore(place[0], state), partition_count)
+            self._names |= self._spread.tables
             self._queues[place] = WaitingQueue(place, self._memory, self.read_change)
             self._suffixes.add(".".join(table_of(place[0])))
             return
@@ -209,14 +207,20 @@ class DebeziumTransactions(DebeziumExact):
             if change is None or change.event.op == "m":
                 return
             if self._names.get(place[0]) != change.name:
-                self._names[place[0]] = change.name
-                self._expect()
+                self._learn(place[0], change.name)
             self.take_change(change, gathered)
         except UNFORESEEN as exc:
             # Its transaction counts it, whichever it is; an event outside of all is in no count.
             if change is None or change.event.order is not None:
                 self._enqueue(Item(record, None), before)
             gathered.park(record, why_unreadable(exc))
+
+    def _learn(self, topic: str, name: TableName) -> None:
+        """Take note of the table of a topic, as its events say."""
+        self._names[topic] = name
+        if name_in_topics(name) != ".".join(table_of(topic)):
+            self._spread.begin_late(topic, name, self._last_end)
+        self._expect()
 
     def _enqueue(self, item: Item, before: Newest) -> None:
         place = item.record.place
@@ -275,7 +279,7 @@ class DebeziumTransactions(DebeziumExact):
         self._expected = {
             name: count
             for name, count in counts.items()
-            if name in known or _NOT_IN_TOPICS.sub("_", ".".join(name)) in self._suffixes
+            if name in known or name_in_topics(name) in self._suffixes
         }
 
     def _is_whole(self) -> bool:

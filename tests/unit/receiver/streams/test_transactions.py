@@ -17,14 +17,18 @@ from tests.support.streams.debezium_made import end, event
 from tests.support.streams.stream_intake import Outlet, layouts_of, record
 
 ENDS = ("srv.transaction", 0)
-TABLES = {"orders": {"id": "integer", "n": "integer"}, "lines": {"id": "integer", "n": "integer"}}
+TABLES = {name: {"id": "integer", "n": "integer"} for name in ("orders", "lines")}
 
 
 class Rig:
     def __init__(self, memory=None, limit_bytes=1 << 30, partitions=2, reader=None):
         self.outlet = Outlet(limit_bytes)
         self.envelope = DebeziumTransactions(
-            reader or JsonReader(), layouts_of(TABLES), Placeholder(), ENDS[0], memory
+            reader or JsonReader(),
+            layouts_of({**TABLES, "other": TABLES["orders"]}),
+            Placeholder(),
+            ENDS[0],
+            memory,
         )
         self.places = [(f"srv.public.{t}", p) for t in TABLES for p in range(partitions)]
         for place in (*self.places, ENDS):
@@ -255,6 +259,25 @@ def test_events_without_a_key_that_are_sent_again_to_another_partition_are_passe
     assert again.numbers() == [4]
 
 
+def test_events_of_the_first_transaction_are_passed_over_in_another_partition_too():
+    """Before it no transaction ended, which its events say, too."""
+    rig = Rig()
+    keyless(rig, 0, 1, lsn=20, order=1)
+    keyless(rig, 0, 2, lsn=21, order=2)
+    rig.end(1, 30, orders=2)
+    assert rig.numbers() == [1, 2]
+    keyless(rig, 1, 2, lsn=21, order=2)
+    assert rig.numbers() == []
+    # After a restart too: what follows in that partition is not held up.
+    again = Rig()
+    for place in (*rig.places, ENDS):
+        again.envelope.restore(place, rig.envelope.state_of(place), 1 if place == ENDS else 2)
+    keyless(again, 1, 2, lsn=21, order=2)
+    keyless(again, 1, 3, xid=2, last_commit=30, lsn=31, order=1)
+    again.end(2, 40, orders=1)
+    assert again.numbers() == [3]
+
+
 def test_events_without_a_key_of_a_topic_that_was_found_late_are_taken():
     rig = Rig()
     keyless(rig, 0, 1, last_commit=10, lsn=20, order=1)
@@ -276,6 +299,42 @@ def test_events_without_a_key_of_a_topic_that_was_found_late_are_taken():
         )
         rig.take(late[partition], None, own)
     assert rig.numbers() == [5, 6]
+
+
+def test_events_without_a_key_of_a_topic_that_is_not_named_after_its_table_are_taken():
+    """Until the first of them is there nothing tells that an end counts them."""
+    rig = Rig()
+    odd = [("changes", number) for number in range(2)]
+
+    def restore(envelope, states=({}, {})):
+        for place, state in zip(odd, states, strict=True):
+            envelope.restore(place, state, 2)
+            rig.offsets.setdefault(place, 0)
+
+    def take(own, partition, number, **given):
+        made = event("c", table="other", after={"id": number, "n": 0}, **given)
+        own.take(odd[partition], None, made)
+
+    restore(rig.envelope)
+    rig.end(1, 30, other=2)
+    take(rig, 0, 1, last_commit=10, lsn=20, order=1)
+    take(rig, 1, 2, last_commit=10, lsn=21, order=2)
+    assert rig.numbers() == [1, 2]
+    # From then on they are waited for, after a restart too.
+    states = [rig.envelope.state_of(place) for place in odd]
+    again = Rig()
+    again.offsets.update(dict.fromkeys(odd, 2))
+    for place in (*rig.places, ENDS):
+        again.envelope.restore(place, rig.envelope.state_of(place), 1 if place == ENDS else 2)
+    restore(again.envelope, states)
+    again.end(2, 40, other=2)
+    take(again, 0, 3, xid=2, last_commit=30, lsn=31, order=1)
+    assert again.numbers() == []
+    take(again, 1, 4, xid=2, last_commit=30, lsn=32, order=2)
+    assert again.numbers() == [3, 4]
+    # Sent again.
+    take(again, 1, 3, xid=2, last_commit=30, lsn=31, order=1)
+    assert again.numbers() == []
 
 
 def test_ends_of_another_server_whose_log_began_again_are_refused():
