@@ -20,9 +20,11 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, reason
 from pgrepl.replayer.shard.fold import is_insert_only, net_of, split_by_key
 from pgrepl.replayer.shard.merging.merge_sets import Conflict, Outcome, merge
+from pgrepl.replayer.shard.merging.reused_stages import ReusedStages
 from pgrepl.replayer.shard.merging.staging import StagingTable, copy_inserts, write_staging
 
 __all__ = [
+    "TAKEN",
     "TableFailed",
     "TableLocked",
     "apply_changes",
@@ -42,7 +44,7 @@ _FOREIGN = {
     "22021": "a value has bytes that are not valid in the encoding (SQLSTATE 22021)",
     "22P05": "a value has a character that the target's encoding does not have (SQLSTATE 22P05)",
 }
-_TAKEN = (psycopg.errors.UniqueViolation, psycopg.errors.ExclusionViolation)
+TAKEN = (psycopg.errors.UniqueViolation, psycopg.errors.ExclusionViolation)
 
 
 class TableFailed(Exception):
@@ -68,9 +70,14 @@ class TableLocked(TableFailed):
 
 
 def apply_changes(
-    connection: Connection, changes: TableChanges, on_conflict: OnConflict
+    connection: Connection,
+    changes: TableChanges,
+    on_conflict: OnConflict,
+    stages: ReusedStages | None = None,
 ) -> Outcome:
     """Apply changes inside the caller's transaction.
+
+    ``stages``: what is staged goes there, not into a table of its own.
 
     Raises
     ------
@@ -82,7 +89,7 @@ def apply_changes(
         shape = shape_of(changes)
         pieces = split_by_key(changes.runs)
         if len(pieces) == 1:
-            return _apply(connection, shape, changes, on_conflict)
+            return _apply(connection, shape, changes, on_conflict, stages)
         missing = extra = 0
         with connection.transaction():
             for runs in pieces:
@@ -92,22 +99,30 @@ def apply_changes(
 
 
 def _apply(
-    connection: Connection, shape: Shape, changes: TableChanges, on_conflict: OnConflict
+    connection: Connection,
+    shape: Shape,
+    changes: TableChanges,
+    on_conflict: OnConflict,
+    stages: ReusedStages | None = None,
 ) -> Outcome:
     """Apply changes of rows that one key tells apart."""
     if can_copy(shape, changes):
         try:
             with connection.transaction():
                 copy_inserts(connection, shape, changes.runs, changes.encoding)
-        except _TAKEN:
+        except TAKEN:
             if not shape.key:
                 raise
         else:
             return Outcome()
+    net, encoding = net_of(shape, changes), changes.encoding
+    if stages is not None:
+        place = stages.ready(shape, net)
+        with connection.transaction():
+            staging = write_staging(connection, shape, net, place, encoding, is_made=True)
+            return merge(connection, staging, on_conflict)
     with connection.transaction():
-        staging = write_staging(
-            connection, shape, net_of(shape, changes), _STAGING, changes.encoding
-        )
+        staging = write_staging(connection, shape, net, _STAGING, encoding)
         outcome = merge(connection, staging, on_conflict)
         connection.execute(SQL("drop table {}").format(Identifier(*_STAGING)))
     return outcome

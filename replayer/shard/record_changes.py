@@ -19,15 +19,24 @@ from pgrepl.decoding.shape import Shape
 from pgrepl.errors import SpoolError
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.shard.apply import (
+    TAKEN,
     TableFailed,
     TableLocked,
     apply_changes,
     shape_of,
     told,
 )
-from pgrepl.replayer.shard.fold import KeyedNet, net_of
-from pgrepl.replayer.shard.merging.arrays import array_statements, can_send_arrays, start
+from pgrepl.replayer.shard.fold import KeyedNet, net_of, split_by_key
+from pgrepl.replayer.shard.merging.arrays import (
+    FEW_ROWS,
+    ArrayStatement,
+    array_statements,
+    can_send_arrays,
+    start,
+    upsert_statements,
+)
 from pgrepl.replayer.shard.merging.merge_sets import Conflict
+from pgrepl.replayer.shard.merging.reused_stages import ReusedStages
 from pgrepl.store.spool.spool_rows import PartKey, read_part
 from pgrepl.store.streams import ParkedRecord, park_records
 
@@ -81,7 +90,7 @@ def apply_records(
     """
     if not _is_a_records(failed):
         raise failed
-    work = _Work(connection, policy, *table, failed)
+    work = _Work(connection, policy, *table, failed, ReusedStages(connection))
     with connection.transaction():
         for piece in pieces:
             work.take(piece)
@@ -106,6 +115,7 @@ class _Work:
     shape: Shape | None
     #: Why all of them together could not be applied.
     failed: TableFailed
+    stages: ReusedStages
     count: int = 0
     _parked: list[ParkedRecord] = field(default_factory=list)
 
@@ -142,29 +152,40 @@ class _Work:
         self._parked = []
 
     def _apply(self, changes: TableChanges) -> None:
-        if changes.count > 1 or not self._apply_single(changes):
-            apply_changes(self.connection, changes, self.policy.on_conflict)
+        if changes.count > FEW_ROWS or not self._apply_few(changes):
+            apply_changes(self.connection, changes, self.policy.on_conflict, self.stages)
 
-    def _apply_single(self, changes: TableChanges) -> bool:
-        """Apply one change without a staging table, if that can be; whether it was."""
-        with told(self.shape), self.connection.transaction():
-            shape = shape_of(changes)
-            net = net_of(shape, changes)
-            if (
-                self.policy.on_conflict != "error"
-                or not isinstance(net, KeyedNet)
-                or net.is_upsert
-                or not can_send_arrays(self.connection, changes.encoding)
-            ):
-                return False
-            statements = array_statements(shape, net)
-            if statements is None:
-                return False
-            for statement in statements:
-                cursor = start(self.connection, statement)
-                if statement.expected_count not in (None, cursor.rowcount):
-                    raise Conflict(1, 0)
+    def _apply_few(self, changes: TableChanges) -> bool:
+        """Apply changes without a staging table, if that can be; whether they are."""
+        try:
+            with told(self.shape), self.connection.transaction():
+                statements = self._statements(changes)
+                if statements is None:
+                    return False
+                for statement in statements:
+                    cursor = start(self.connection, statement)
+                    if statement.expected_count not in (None, cursor.rowcount):
+                        raise Conflict(1, 0)
+        except TableFailed as failed:
+            if changes.count == 1 or not isinstance(failed.__cause__, TAKEN):
+                raise
+            # Unique values may move between the rows.
+            return False
         return True
+
+    def _statements(self, changes: TableChanges) -> Sequence[ArrayStatement] | None:
+        """Return what applies changes; None: they have to be staged."""
+        if not can_send_arrays(self.connection, changes.encoding):
+            return None
+        if len(split_by_key(changes.runs)) > 1:
+            return None
+        shape = shape_of(changes)
+        net = net_of(shape, changes)
+        if not isinstance(net, KeyedNet):
+            return None
+        if net.is_upsert:
+            return upsert_statements(shape, net)
+        return array_statements(shape, net) if self.policy.on_conflict == "error" else None
 
     def _park(self, decoder: PayloadDecoder, begin: bytes, failed: TableFailed) -> None:
         """Park the records of a change."""

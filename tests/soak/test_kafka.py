@@ -20,6 +20,8 @@ from tests.support.streams.debezium_live import LiveDebezium
 from tests.support.streams.debezium_made import end, event
 from tests.support.streams.kafka import Stream, Topics
 
+PARKED_OFFSETS = "select record_offset from replication.parked_record"
+
 
 @pytest.fixture
 def topics(broker: Broker) -> Topics:
@@ -160,6 +162,77 @@ def test_ten_thousand_retractions_of_rows_never_seen_are_parked_each_alone(
     assert stream.rows("select count(*) from feed_public.others") == [(100,)]
     assert second.replay().error is None
     assert stream.rows("select count(*) from second_public.others") == [(100,)]
+
+
+def some_refused(envelope: str, numbers: range) -> Iterator[tuple[Any, Any]]:
+    """Return changes of 10,000 rows, every tenth of which a check or a unique key refuses."""
+    for number in numbers:
+        own = number % 10_000
+        is_bad = number % 10 == 7
+        row = {"id": own, "name": "evil" if is_bad else f"n{number}", "code": number}
+        if number % 20 == 17:
+            row = {**row, "name": "fine", "code": 1}
+        if envelope == "upsert":
+            yield {"id": own}, row
+            continue
+        # Of rows that are refused a second change is one of a row that was never seen.
+        place: dict[str, Any] = {"last_commit": 1000 + number, "lsn": 1000 + number, "order": 1}
+        op = "c" if number < 10_000 else "u"
+        key = None if envelope == "without a key" else {"id": own}
+        rows = {"before": {"id": own, "name": f"n{number - 10_000}", "code": number - 10_000}}
+        before = rows if key is None and op == "u" else {}
+        yield key, event(op, table="people", after=row, **before, **place)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("envelope", ["upsert", "debezium", "without a key"])
+def test_ten_thousand_refused_among_a_hundred_thousand(
+    target: Database, topics: Topics, tmp_path, envelope
+):
+    wrong, good = topics.make("public.people"), topics.make("public.others")
+    stream = Stream(
+        target,
+        tmp_path,
+        kind="kafka",
+        bootstrap=topics.broker.bootstrap,
+        topics=[wrong, good],
+        envelope="upsert" if envelope == "upsert" else "debezium",
+    )
+    topics.send(wrong, some_refused(envelope, range(1)))
+    with pytest.raises(Exception, match="no table"):
+        stream.receive()
+    is_keyed = envelope != "without a key"
+    target.execute(
+        f"create table feed_public.people (id int {'primary key' if is_keyed else ''},"
+        " name text check (name <> 'evil'), code int unique)",
+        "create table feed_public.others (id int primary key)",
+    )
+    stream.bring()
+    topics.send(wrong, some_refused(envelope, range(1, 100_000)))
+    one: Any = {"id": 1}
+    if envelope != "upsert":
+        one = event("c", table="others", after=one, last_commit=1, lsn=2, order=1)
+    topics.send(good, [({"id": 1}, one)])
+    stream.receive()
+    began = time.process_time(), time.monotonic()
+    result = stream.replay()
+    took = time.process_time() - began[0], time.monotonic() - began[1]
+    print(f"{envelope}: {took[0]:.0f} s of CPU, {took[1]:.0f} s")  # noqa: T201
+    assert (result.error, result.parked) == (None, [])
+    assert stream.rows("select id from feed_public.others") == [(1,)]
+    # Each record is there, or parked, or another one of its key came after it.
+    parked = {offset for (offset,) in stream.rows(f"{PARKED_OFFSETS} where topic = '{wrong}'")}
+    expected: dict[int, tuple[str, int]] = {}
+    for number, (_, own) in enumerate(some_refused(envelope, range(100_000))):
+        row = own if envelope == "upsert" else own["after"]
+        if number not in parked:
+            expected[row["id"]] = row["name"], row["code"]
+    found = stream.rows("select id, name, code from feed_public.people")
+    assert {number: rest for number, *rest in found} == {
+        number: list(rest) for number, rest in expected.items()
+    }
+    assert len(found) == len(expected)
+    assert len(parked) >= 9_000
 
 
 @pytest.mark.timeout(1800)

@@ -30,6 +30,7 @@ __all__ = [
     "array_statements",
     "can_send_arrays",
     "start",
+    "upsert_statements",
 ]
 
 #: With more rows than this a staging table costs less; with more bytes COPY does.
@@ -79,7 +80,7 @@ class ArrayStatement:
 
     query: bytes
     arrays: Sequence[_Array]
-    #: How many rows it must touch; None: it inserts them.
+    #: How many rows it must touch; None: it inserts them, or nobody knows.
     expected_count: int | None
 
 
@@ -126,6 +127,30 @@ def array_statements(shape: Shape, net: KeyedNet) -> Sequence[ArrayStatement] | 
         if not names:
             return None
         statements.append(ArrayStatement(_insert(shape, names), _pick(rows, places, names), None))
+    return statements
+
+
+def upsert_statements(shape: Shape, net: KeyedNet) -> Sequence[ArrayStatement] | None:
+    """Return what applies a net change whatever rows are there; None when it has to be staged."""
+    if len(net.rows) + len(net.removed) > FEW_ROWS or not _can_upsert(shape, net.key):
+        return None
+    rows: list[Sequence[bytes]] = []
+    for key, state in net.rows.items():
+        columns, values = last_state(state, shape.carried, net.key, key)
+        if state.old_key not in (None, key) or not set(shape.stored) <= set(columns):
+            return None
+        rows.append(values)
+    if sum(len(value) for values in rows for value in values) > _FEW_BYTES:
+        return None
+    statements = []
+    if net.removed:
+        keys = [key if isinstance(key, tuple) else (key,) for key in net.removed]
+        sent = _arrays(zip(*keys, strict=True))
+        statements.append(ArrayStatement(_delete(shape, net.key), sent, None))
+    if rows:
+        places = {name: place for place, name in enumerate(shape.carried)}
+        sent = _pick(rows, places, shape.stored)
+        statements.append(ArrayStatement(_upsert(shape, net.key), sent, None))
     return statements
 
 
@@ -182,6 +207,21 @@ def _insert(shape: Shape, columns: _Columns) -> bytes:
         SQL(", ").join(_value(shape, name, number) for number, name in enumerate(columns)),
         _rows(shape, columns),
     ).as_bytes()
+
+
+@_once
+def _can_upsert(shape: Shape, key: _Columns) -> bool:
+    always = any(own.is_identity_always and own.name not in key for own in shape.columns)
+    return set(key) == set(shape.key) and _has_arrays(shape) and not always
+
+
+@_once
+def _upsert(shape: Shape, key: _Columns) -> bytes:
+    names = [name for name in shape.stored if name not in key]
+    pairs = (SQL("{0} = excluded.{0}").format(Identifier(name)) for name in names)
+    assigned = SQL("update set {}").format(SQL(", ").join(pairs)) if names else SQL("nothing")
+    conflict = SQL(" on conflict ({}) do {}").format(SQL(", ").join(map(Identifier, key)), assigned)
+    return _insert(shape, shape.stored) + conflict.as_bytes()
 
 
 def _rows(shape: Shape, columns: _Columns) -> Composable:

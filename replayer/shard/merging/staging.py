@@ -24,6 +24,7 @@ __all__ = [
     "StagingTable",
     "copy_inserts",
     "copy_rows",
+    "create_staging",
     "join_rows",
     "last_state",
     "staging_cast",
@@ -79,11 +80,34 @@ def write_staging(
     net: KeyedNet | MultisetNet,
     place: tuple[str, str],
     encoding: str,
+    *,
+    is_made: bool = False,
 ) -> StagingTable:
-    """Stage the net change of a table."""
+    """Stage the net change of a table; ``is_made``: the staging table is there, and empty."""
+    if not is_made:
+        create_staging(connection, shape, net, place)
     if isinstance(net, MultisetNet):
         return _stage_multiset(connection, shape, net, place, encoding)
     return _stage_keyed(connection, shape, net, place, encoding)
+
+
+def create_staging(
+    connection: Connection,
+    shape: Shape,
+    net: KeyedNet | MultisetNet,
+    place: tuple[str, str],
+) -> None:
+    """Make the staging table for a net change, and for any other of the table with its key."""
+    if isinstance(net, MultisetNet):
+        _create(connection, shape, place, [SQL("null::bigint as n")], net.columns)
+        return
+    key_columns = [
+        SQL("t.{}{} as {}").format(Identifier(name), staging_cast(shape, name), Identifier(f"o{n}"))
+        for n, name in enumerate(net.key)
+    ]
+    heads = [SQL('null::"char" as op'), SQL("null::smallint as grp"), *key_columns]
+    packed = packed_columns(shape, net.key, len(net.key) + 2)
+    _create(connection, shape, place, heads, shape.carried, packed=packed)
 
 
 def _stage_keyed(
@@ -97,18 +121,6 @@ def _stage_keyed(
     rows = writer.rows()
     packed = packed_columns(shape, net.key, len(net.key) + 2)
     kept = [name for name in shape.carried if name not in set(packed)]
-    key_columns = [
-        SQL("t.{}{} as {}").format(Identifier(name), staging_cast(shape, name), Identifier(f"o{n}"))
-        for n, name in enumerate(net.key)
-    ]
-    _create(
-        connection,
-        shape,
-        place,
-        [SQL('null::"char" as op'), SQL("null::smallint as grp"), *key_columns],
-        shape.carried,
-        packed=packed,
-    )
     columns = ["op", "grp"]
     if writer.has_old_keys:
         columns += [f"o{n}" for n in range(len(net.key))]
@@ -136,7 +148,6 @@ def _stage_multiset(
     place: tuple[str, str],
     encoding: str,
 ) -> StagingTable:
-    _create(connection, shape, place, [SQL("null::bigint as n")], net.columns)
     changed = {row: count for row, count in net.counts.items() if count}
     rows = [b"\t".join((b"%d" % count, *row)) for row, count in changed.items()]
     columns = ["n", *(f"c{n}" for n in range(len(net.columns)))]

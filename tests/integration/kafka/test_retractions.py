@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from pgrepl.errors import DdlError
+from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import connect
+from pgrepl.replayer.shard.apply import TableFailed
+from pgrepl.replayer.shard.record_changes import RecordPolicy, apply_records, read_spooled
+from pgrepl.replayer.target_table import Tables
+from pgrepl.store.spool.spool_rows import PartKey
 from tests.support.program import run_pgrepl
 from tests.support.streams.debezium_made import event
 
@@ -110,11 +115,43 @@ def test_both_records_of_a_move_are_parked(topics, make):
     assert stream.bring().parked == []
     assert stream.rows(PARKED) == [("people", 1, MISSING), ("people", 3, MISSING)]
     assert stream.rows("select id from feed_public.people order by 1") == [(1,), (2,)]
-    # Received again: a tombstone followed the delete, and the new row is whole.
+    # Received again: the new row is whole. The old one was never seen: no tombstone hides that.
     done = run_pgrepl("parked", "retry", "feed", "--records", "--config", stream.path)
-    assert done.stdout.splitlines()[-1] == "1 received, 1 superseded, 0 parked"
+    assert done.stdout.splitlines()[-1] == "2 received, 0 superseded, 0 parked"
     stream.replay()
     assert stream.rows("select id from feed_public.people order by 1") == [(1,), (2,), (9,)]
+    assert stream.rows(PARKED) == [("people", 1, MISSING)]
+
+
+@pytest.mark.parametrize("envelope", ["debezium", "debezium-upsert"])
+def test_move_that_was_refused_leaves_no_row_under_the_old_key_when_it_is_received(
+    topics, make, envelope
+):
+    definition = "people (id int primary key, name text check (name <> 'evil'), note text)"
+    stream = make(definition, envelope=envelope)
+    (topic,) = stream.settings["topics"]
+    rows = [("c", {"id": n, "name": "good", "note": f"note {n}"}) for n in (1, 2)]
+    topics.send(topic, people(*rows))
+    for number, note in ((1, UNAVAILABLE), (2, "sent")):
+        place: dict[str, Any] = {"table": "people", "last_commit": 2000 + number, "lsn": 2001}
+        moved = {"id": 10 + number, "name": "evil", "note": note}
+        topics.send(topic, [({"id": number}, event("d", before={"id": number}, order=1, **place))])
+        topics.send(topic, [({"id": number}, None)])
+        topics.send(topic, [({"id": moved["id"]}, event("c", after=moved, order=2, **place))])
+    stream.bring()
+    everything = "table feed_public.people order by 1"
+    assert stream.rows("select record_offset from replication.parked_record order by 1") == [
+        (2,),
+        (4,),
+        (5,),
+        (7,),
+    ]
+    assert stream.rows(everything) == [(1, "good", "note 1"), (2, "good", "note 2")]
+    stream.target.execute("alter table feed_public.people drop constraint people_name_check")
+    done = run_pgrepl("parked", "retry", "feed", "--records", "--config", stream.path)
+    assert done.stdout.splitlines()[-1] == "4 received, 0 superseded, 0 parked"
+    stream.replay()
+    assert stream.rows(everything) == [(11, "evil", "note 1"), (12, "evil", "sent")]
     assert stream.rows(PARKED) == []
 
 
@@ -171,6 +208,29 @@ def test_records_that_waited_for_a_lock_are_parked_alone(topics, make):
     stream.replay()
     assert stream.rows(PARKED) == [("people", 1, MISSING)]
     assert stream.rows("select id from feed_public.people order by 1") == [(1,), (2,)]
+
+
+def test_many_that_are_refused_fill_no_table_of_locks(topics, make):
+    """What is staged for them is staged in one place, whatever number of tries that takes."""
+    stream = make("people (id int)")
+    (topic,) = stream.settings["topics"]
+    # Not new rows alone, which need no staging.
+    rows = [(op, {"id": n}) for n in range(60) for op in ("c", "d", "c")]
+    rows = [own for n in range(20) for own in (*rows[9 * n : 9 * n + 9], ("d", {"id": -1}))]
+    topics.send(topic, [(None, own) for _, own in people(*rows)])
+    stream.receive()
+    name = ("public", "people")
+    with connect(stream.config.target.endpoint, "test") as connection, connection.transaction():
+        table = Tables(connection, 1, Lsn(0)).look_up(name)
+        policy = RecordPolicy(1, "park", "error")
+        found = connection.execute("select seq, bucket, part from replication.raw_messages")
+        keys = [PartKey(*row) for row in found.fetchall()]
+        failed = TableFailed("refused", "23514")
+        spooled = read_spooled(connection, 1, name, keys)
+        assert apply_records(connection, policy, (name, table.shape), spooled, failed) == 20
+        locks = "select count(distinct relation) from pg_locks where pid = pg_backend_pid()"
+        ((count,),) = connection.execute(locks).fetchall()
+    assert count < 60
 
 
 def test_replay_that_is_to_stop_names_the_record(topics, make):
