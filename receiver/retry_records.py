@@ -15,7 +15,6 @@ from pgrepl.receiver.settings import ReceiverSettings
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool.spool_opening import open_spool
 from pgrepl.receiver.spool.spool_session import SpoolSession
-from pgrepl.receiver.streams.record import Place
 from pgrepl.receiver.streams.retry import Candidates, Outcome, Past
 from pgrepl.receiver.systemd_notify import Notifier
 from pgrepl.receiver.wakeup import Wakeup
@@ -60,14 +59,19 @@ def retry_records(
                 meant = [place for place in places if only in (None, place)]
                 for (topic, partition), group in groupby(meant, key=lambda place: place[:2]):
                     offsets = [offset for _, _, offset in group]
-                    yield from _retry(spool, past, (topic, partition), offsets)
+                    while offsets:
+                        candidates = Candidates(
+                            past.envelope, (topic, partition), offsets, spool.is_parked
+                        )
+                        yield from _retry(spool, past, candidates)
+                        offsets = candidates.late
     finally:
         wakeup.close()
 
 
-def _retry(spool: SpoolSession, past: Past, place: Place, offsets: list[int]) -> Iterator[Outcome]:
+def _retry(spool: SpoolSession, past: Past, candidates: Candidates) -> Iterator[Outcome]:
     """Receive what can be of one partition, in one transaction."""
-    candidates = Candidates(past.envelope, place, offsets, spool.is_parked)
+    place = candidates.place
     candidates.judge(past.history)
     outcomes = past.intake.gather(candidates.gather)
     settled = [(*place, own.offset) for own in outcomes if own.verdict != "parked"]

@@ -21,6 +21,9 @@ from pgrepl.receiver.streams.record import Place, Record
 
 __all__ = ["Candidates", "History", "Outcome", "Past", "Verdict"]
 
+#: More of them are not kept in memory.
+_LIMIT_BYTES = 32 << 20
+
 #: Received now; a later one of its key was received; or it still cannot be, for a reason.
 Verdict = Literal["received", "superseded", "parked"]
 
@@ -75,6 +78,10 @@ class Candidates:
     offsets: Sequence[int]
     #: Whether a record waits to be received, of whatever partition.
     is_parked: Callable[[Place, int], bool]
+    limit_bytes: int = _LIMIT_BYTES
+    #: Those that had no room, the next to be judged.
+    late: list[int] = field(default_factory=list)
+    _byte_count: int = 0
     _all: dict[int, _Candidate] = field(default_factory=dict)
     _open: dict[str, list[int]] = field(default_factory=dict)
 
@@ -92,6 +99,8 @@ class Candidates:
                 else:
                     self._take_other(record)
         for offset in kept:
+            if offset in self.late:
+                continue
             if self._all[offset].record is None:
                 # Only a later one of its key makes compaction remove it.
                 self._settle(offset, "superseded", "it was removed by compaction")
@@ -118,6 +127,10 @@ class Candidates:
         self._all[offset].outcome = Outcome(self.place, offset, verdict, reason)
 
     def _take_candidate(self, record: Record, own: _Candidate) -> None:
+        if self._byte_count >= self.limit_bytes:
+            self.late.append(record.offset)
+            return
+        self._byte_count += record.size
         own.record = record
         if record.problem is not None:
             self._settle(record.offset, "parked", record.problem)

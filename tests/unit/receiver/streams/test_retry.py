@@ -33,12 +33,17 @@ class Past:
         return [own for own in self.records if own.place != place or own.offset >= first]
 
 
+def candidates_of(envelope, offsets, also_parked=(), **given):
+    parked = {*offsets, *also_parked}
+    return Candidates(
+        *(envelope, PLACE, offsets, lambda place, offset: place == PLACE and offset in parked),
+        **given,
+    )
+
+
 def judge(envelope, past, offsets, also_parked=()):
     outlet = Outlet()
-    parked = {*offsets, *also_parked}
-    candidates = Candidates(
-        envelope, PLACE, offsets, lambda place, offset: place == PLACE and offset in parked
-    )
+    candidates = candidates_of(envelope, offsets, also_parked)
     candidates.judge(past)
     outcomes = candidates.gather(outlet.gathered)
     return [own.verdict for own in outcomes], [own.reason for own in outcomes], outlet.changes()
@@ -158,3 +163,16 @@ def test_later_record_that_leaves_a_value_open_does_not_let_that_go(kind):
     ]
     open_too = changed(1, 1, n=1, note=UNAVAILABLE)
     assert judge(debezium(kind), Past(open_too, two), [1])[0] == ["superseded"]
+
+
+def test_no_more_of_them_are_kept_than_there_is_room_for():
+    """What has none is judged next: neither received before others of its key, nor passed over."""
+    past = Past(put(1, 1), put(2, 2), put(3, 1), put(4, 9))
+    outlet, left, received = Outlet(), [1, 2, 3, 4], []
+    while left:
+        candidates = candidates_of(upsert(), left, limit_bytes=1)
+        candidates.judge(past)
+        received += [(own.offset, own.verdict) for own in candidates.gather(outlet.gathered)]
+        left = candidates.late
+    assert received == [(number, "received") for number in (1, 2, 3, 4)]
+    assert [message[-1:] for message in outlet.changes()] == [b"1", b"2", b"3", b"4"]
