@@ -56,7 +56,7 @@ class SpreadEvents:
         """Return what is to be kept with each partition."""
         state: dict[str, Any] = {_SINCE: self._since.get(topic, _NEVER)}
         if topic in self.tables:
-            state[_TABLE] = self.tables[topic]
+            state[_TABLE] = list(self.tables[topic])
         return state
 
     def begin(self, last_end: int) -> None:
