@@ -179,9 +179,9 @@ def some_refused(envelope: str, numbers: range) -> Iterator[tuple[Any, Any]]:
         place: dict[str, Any] = {"last_commit": 1000 + number, "lsn": 1000 + number, "order": 1}
         op = "c" if number < 10_000 else "u"
         key = None if envelope == "without a key" else {"id": own}
-        rows = {"before": {"id": own, "name": f"n{number - 10_000}", "code": number - 10_000}}
-        before = rows if key is None and op == "u" else {}
-        yield key, event(op, table="people", after=row, **before, **place)
+        old = {"id": own, "name": f"n{number - 10_000}", "code": number - 10_000}
+        before = old if key is None and op == "u" else None
+        yield key, event(op, table="people", before=before, after=row, **place)
 
 
 @pytest.mark.timeout(3600)
