@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from pgrepl.decoding.records.values import UNFORESEEN, json_text, why_unreadable
+from pgrepl.receiver.routing import TableName
 from pgrepl.receiver.streams.changes import Gathered
 from pgrepl.receiver.streams.envelopes.envelope import EnvelopeReader, RowId
 from pgrepl.receiver.streams.intake import Intake
@@ -84,6 +85,8 @@ class Candidates:
     _byte_count: int = 0
     _all: dict[int, _Candidate] = field(default_factory=dict)
     _open: dict[str, list[int]] = field(default_factory=dict)
+    #: Up to where in the source's log nothing of a table is open.
+    _closed: dict[TableName, int] = field(default_factory=dict)
 
     def judge(self, history: History) -> None:
         """Read what is there, and find out which of them may be received."""
@@ -145,6 +148,7 @@ class Candidates:
             self._settle(record.offset, "parked", reason)
             return
         self._open.setdefault(_text(own.row), []).append(record.offset)
+        self._closed.pop(own.row.table, None)
 
     def _take_other(self, record: Record) -> None:
         """Find what a record supersedes that was received."""
@@ -174,12 +178,18 @@ class Candidates:
 
     def _before(self, row: RowId) -> Sequence[int]:
         """Return the candidates that a whole table was replaced after."""
+        if self._closed.get(row.table, -1) >= row.lsn:
+            # Of the many rows of a snapshot the first has said it.
+            return ()
         found = ((offset, self._all[offset].row) for own in self._open.values() for offset in own)
-        return [
+        before = [
             offset
             for offset, own in found
             if own is not None and own.table == row.table and own.lsn < row.lsn
         ]
+        if not before:
+            self._closed[row.table] = row.lsn
+        return before
 
     def _close(self, offset: int, reason: str) -> None:
         row = self._all[offset].row
