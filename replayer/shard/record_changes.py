@@ -1,9 +1,8 @@
 """Changes that were records of a topic or a file: one that cannot be applied is parked alone.
 
 Nearly always all changes of a table are applied at once. Where that fails they are applied in
-pieces, in their order: half as many after each failure, twice as many after each success, so that a
-few bad ones among many cost little. What cannot be applied alone is parked with its place, in the
-transaction that applies all others.
+pieces, in their order, so that a few bad ones among many cost little. What cannot be applied alone
+is parked with its place, in the transaction that applies all others.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ from pgrepl.replayer.shard.merging.arrays import (
 )
 from pgrepl.replayer.shard.merging.merge_sets import Conflict
 from pgrepl.replayer.shard.merging.reused_stages import ReusedStages
+from pgrepl.replayer.shard.record_pieces import Pieces
 from pgrepl.store.spool.spool_rows import PartKey, read_part
 from pgrepl.store.streams import ParkedRecord, park_records
 
@@ -117,6 +117,7 @@ class _Work:
     failed: TableFailed
     stages: ReusedStages
     count: int = 0
+    pieces: Pieces = field(default_factory=Pieces)
     _parked: list[ParkedRecord] = field(default_factory=list)
 
     def take(self, piece: Spooled) -> None:
@@ -129,22 +130,19 @@ class _Work:
         if len(begins) != len(changes) or not all(map(decoder.names_records, begins)):
             # They are of no records, or of a receiver that did not name them.
             raise self.failed
-        at, size = 0, len(changes)
-        while at < len(changes):
-            some = changes[at : at + size]
+
+        def is_applied(at: int, end: int) -> bool:
             try:
-                self._apply(decoder.read_changes(self.name, self.shape, some))
+                self._apply(decoder.read_changes(self.name, self.shape, changes[at:end]))
             except TableFailed as failed:
                 if not _is_a_records(failed):
                     raise
-                if len(some) > 1:
-                    size = (len(some) + 1) // 2
-                    continue
-                self._park(decoder, begins[at], failed)
-                at += 1
-            else:
-                at += len(some)
-                size = 2 * len(some)
+                if end - at == 1:
+                    self._park(decoder, begins[at], failed)
+                return False
+            return True
+
+        self.pieces.run(len(changes), is_applied)
 
     def write(self) -> None:
         """Write the records that are parked."""
