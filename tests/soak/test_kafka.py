@@ -214,10 +214,7 @@ def test_ten_thousand_refused_among_a_hundred_thousand(
         one = event("c", table="others", after=one, last_commit=1, lsn=2, order=1)
     topics.send(good, [({"id": 1}, one)])
     stream.receive()
-    began = time.process_time(), time.monotonic()
     result = stream.replay()
-    took = time.process_time() - began[0], time.monotonic() - began[1]
-    print(f"{envelope}: {took[0]:.0f} s of CPU, {took[1]:.0f} s")  # noqa: T201
     assert (result.error, result.parked) == (None, [])
     assert stream.rows("select id from feed_public.others") == [(1,)]
     # Each record is there, or parked, or another one of its key came after it.
