@@ -119,8 +119,17 @@ class StreamDecoder(Protocol):
     def learn(self, relation: bytes, codec: str) -> bool:
         """Take the description of a table; whether it replaces another one of the same table."""
 
-    def move(self, oid: int, schema: str, codec: str) -> None:
-        """Know that a table is in a schema of another name from here on."""
+    def move(self, oid: int, schema: str, was: str | None, codec: str) -> None:
+        """Know that a table is in a schema of another name from here on.
+
+        ``was``: what that was called, by which it may still be described; None: it was put there.
+        """
+
+    def position_of(self, change: bytes) -> int | None:
+        """Return where a change stands in the WAL; None where tables are not told by names."""
+
+    def put_into_schema(self, change: bytes, schema: str, codec: str) -> bytes:
+        """Return a change of a table that is told by its name, in a schema of another name."""
 
     def heads_of(
         self, change: bytes, masks: Mapping[str, Mask] | None = None

@@ -17,6 +17,7 @@ from pgrepl.native import Connected, Native, Routed
 from pgrepl.receiver.flow import Flow
 from pgrepl.receiver.postgres.ddl_watch import DdlWatch
 from pgrepl.receiver.postgres.floats import restore_floats
+from pgrepl.receiver.postgres.moved_tables import MovedTables
 from pgrepl.receiver.postgres.slot.protocol import XLOG_DATA_FRAMING, Framing
 from pgrepl.receiver.routing import Route, Router, TableName
 from pgrepl.receiver.spool.batch import Batch
@@ -67,6 +68,7 @@ class Assembler:
         self._checks_floats = not has_special_values
         self._stop_lsn = stop_lsn
         self._ddl_watch = ddl_watch
+        self._moved = MovedTables() if ddl_watch is None else ddl_watch.moved
         self._flow = Flow(
             received=start,
             limit_bytes=limit_bytes,
@@ -278,6 +280,7 @@ class Assembler:
         """Take a change of a table of which more must be known than its bucket."""
         if not self.is_in_transaction:
             raise SpoolError("the source sent a change outside any transaction")
+        message = self._moved.called_now(self._decoder, message, self._flow.begin, self._codec)
         route = self._find_route(message)
         if route.bucket is not None:
             self._add(message, route, route.bucket, is_truncate=is_truncate)
@@ -321,7 +324,7 @@ class Assembler:
         self, message: bytes, route: Route, own: BucketMessages, *, is_truncate: bool
     ) -> None:
         """Let changes like this one go where it went, unless each is looked at."""
-        is_watched = route.has_rules or route.is_ddl or is_truncate
+        is_watched = route.has_rules or route.is_ddl or is_truncate or route.name in self._moved
         if is_watched or (route.floats is not None and self._checks_floats):
             return
         key = self._decoder.table_key(message)

@@ -14,6 +14,7 @@ from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_stat
 from pgrepl.decoding.formats import payload_decoder
 from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.errors import SpoolError
+from pgrepl.receiver.postgres.moved_tables import MovedTables
 from pgrepl.receiver.postgres.rule_guard import RuleGuard
 from pgrepl.receiver.routing import Router, TableName
 from pgrepl.syntax.parse import SqlSyntaxError
@@ -40,6 +41,8 @@ class DdlWatch:
         self._router = router
         self._guard = guard
         self._names = {oid: name for name, oid in oids.items()}
+        #: Tables that a change of before may call otherwise.
+        self.moved = MovedTables()
 
     def take(
         self,
@@ -70,12 +73,25 @@ class DdlWatch:
             if self._guard is not None:
                 self._guard.check_event(event)
                 insert = stream.mask(insert, _masks(event, codec), codec)
-            if event.tag == "ALTER SCHEMA":
-                for table in event.tables:
-                    if table.oid is not None:
-                        stream.move(table.oid, table.schema, codec)
+            self._move(stream, event, codec)
             self._follow(event, {} if losses is None else losses)
         return insert
+
+    def _move(self, stream: StreamDecoder, event: CapturedEvent, codec: str) -> None:
+        """Know what tables are called from here on whose schema is another, or is renamed."""
+        told = _renamed_from(event)
+        renamed: dict[TableName, TableName] = {}
+        for table in event.tables:
+            before = self._names.get(table.oid or 0, table.key)[0]
+            was = before if told is None else told
+            if table.oid is None or was == table.schema:
+                continue
+            is_renamed = event.tag == "ALTER SCHEMA"
+            stream.move(table.oid, table.schema, was if is_renamed else None, codec)
+            if is_renamed:
+                renamed[was, table.name] = table.key
+        if renamed and not stream.has_heads:
+            self.moved.note(stream, renamed)
 
     def _follow(self, event: CapturedEvent, losses: dict[TableName, str]) -> None:
         """Know the tables as a command leaves them."""
@@ -122,6 +138,17 @@ def _move(
     for was in renamed.keys() & set(told):
         losses.pop(was, None)
     losses.update(moved)
+
+
+def _renamed_from(event: CapturedEvent) -> str | None:
+    """Return what a schema was called that a command renames."""
+    if event.tag != "ALTER SCHEMA":
+        return None
+    try:
+        renamed = renamed_schema(find_statement(event).tree)
+    except (UnknownStatementError, SqlSyntaxError):
+        return None
+    return None if renamed is None else renamed[0]
 
 
 def _names_before(event: CapturedEvent) -> Collection[TableName]:

@@ -20,7 +20,13 @@ from pgrepl.decoding.pgoutput.grammar import (
     single_truncate,
 )
 from pgrepl.decoding.pgoutput.reshaping import read_row, to_delete, to_insert
-from pgrepl.decoding.pgoutput.writing import Row, keep_columns, map_tuples, put_into_schema
+from pgrepl.decoding.pgoutput.writing import (
+    Row,
+    keep_columns,
+    map_tuples,
+    put_into_schema,
+    schema_in,
+)
 from pgrepl.decoding.stream import Action, ChangedRow, Payload, SpecialColumns, Transaction
 from pgrepl.errors import SpoolError
 from pgrepl.lsn import Lsn
@@ -68,6 +74,8 @@ class PgoutputStream:
         self._names: dict[bytes, tuple[str, str]] = {}
         self._columns: dict[bytes, Sequence[str]] = {}
         self._identities: dict[bytes, Sequence[str]] = {}
+        #: Tables whose schema was renamed: what it was called, and what it is now.
+        self._moved: dict[bytes, tuple[frozenset[bytes], bytes]] = {}
         #: Descriptions without columns that are omitted.
         self._reduced: dict[tuple[bytes, frozenset[str]], bytes] = {}
 
@@ -124,6 +132,11 @@ class PgoutputStream:
         The server sends it again whenever something made it look the table up.
         """
         oid = relation[OID]
+        if oid in self._moved:
+            olds, now = self._moved[oid]
+            if schema_in(relation) in olds:
+                # By a transaction that had begun before the schema was renamed.
+                relation = put_into_schema(relation, now)
         known = self._heads.get(oid)
         if known == relation:
             return False
@@ -134,12 +147,26 @@ class PgoutputStream:
         self._identities[oid] = described.identity
         return known is not None
 
-    def move(self, oid: int, schema: str, codec: str) -> None:
+    def move(self, oid: int, schema: str, was: str | None, codec: str) -> None:
         """Describe a table in a schema that was renamed: servers before 16 do not say so."""
-        known = self._heads.get(oid.to_bytes(4))
-        # What stands for bytes that are no text is not the name.
-        if known is not None and "\ufffd" not in schema:
-            self.learn(put_into_schema(known, schema.encode(codec)), codec)
+        key = oid.to_bytes(4)
+        if was is None or "\ufffd" in schema + was:
+            # What stands for bytes that are no text is not the name.
+            self._moved.pop(key, None)
+            return
+        now = schema.encode(codec)
+        olds, _ = self._moved.get(key, (frozenset(), now))
+        self._moved[key] = (olds | {was.encode(codec)}) - {now}, now
+        if key in self._heads:
+            self.learn(put_into_schema(self._heads[key], now), codec)
+
+    def position_of(self, change: bytes) -> int | None:  # noqa: ARG002  whichever it is
+        """Return None: tables are told by their OIDs."""
+        return None
+
+    def put_into_schema(self, change: bytes, schema: str, codec: str) -> bytes:  # noqa: ARG002
+        """Return the change, which does not name its table."""
+        return change
 
     def heads_of(
         self, change: bytes, masks: Mapping[str, Mask] | None = None

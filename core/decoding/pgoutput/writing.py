@@ -28,6 +28,7 @@ __all__ = [
     "next_begin",
     "put_into_schema",
     "relation",
+    "schema_in",
     "truncate",
     "update",
     "widen",
@@ -76,6 +77,11 @@ def relation(
     )
     names = b"".join(part.encode() + b"\0" for part in name)
     return b"R" + struct.pack("!I", oid) + names + b"d" + struct.pack("!H", len(columns)) + listed
+
+
+def schema_in(described: bytes) -> bytes:
+    """Return the schema that the description of a table names."""
+    return described[OID.stop : described.index(0, OID.stop)]
 
 
 def put_into_schema(described: bytes, schema: bytes) -> bytes:

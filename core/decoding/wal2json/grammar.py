@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 from pgrepl.decoding.changes import unreadable
 from pgrepl.decoding.payload import Begin
+from pgrepl.lsn import Lsn
 from pgrepl.postgres.foreign_names import decode_name
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "HEAD",
     "IDENTITY",
     "KEY_END",
+    "LSN",
     "SCHEMA",
     "SCHEMA_FROM",
     "STRING",
@@ -46,6 +48,7 @@ __all__ = [
     "names_of",
     "read_begin",
     "read_entries",
+    "read_lsn",
     "read_value",
     "table_key",
     "unmark_nulls",
@@ -82,6 +85,7 @@ STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 
 UNICODE_ESCAPE = b"\\u"
 
+LSN = b',"lsn":"'
 _JSON_NULL = b',"value":null}'
 _MARKED_NULL = rb',"value":\N}'
 _ENTRY = re.compile(
@@ -129,6 +133,15 @@ def read_begin(line: bytes) -> Begin:
         raise unreadable("a transaction's begin cannot be read")
     xid, at, high, low, *_ = match.groups()
     return Begin(int(xid), at.decode(), int(high, 16) << 32 | int(low, 16))
+
+
+def read_lsn(change: bytes) -> Lsn | None:
+    """Read the position in a line, which stands before the table; None: it has none."""
+    start = change.find(LSN)
+    if start < 0 or start > change.find(SCHEMA):
+        return None
+    start += len(LSN)
+    return Lsn.parse(change[start : change.index(b'"', start)].decode("ascii"))
 
 
 def read_entries(line: bytes, start: int, codec: str) -> tuple[list[str], list[bytes]]:

@@ -12,22 +12,21 @@ from pgrepl.decoding.wal2json.grammar import (
     BEGIN_PREFIX,
     COLUMNS,
     IDENTITY,
+    LSN,
     SCHEMA,
     action_of,
     mark_nulls,
     names_of,
     read_begin,
     read_entries,
+    read_lsn,
     read_value,
 )
 from pgrepl.decoding.wal2json.short import lines_of
 from pgrepl.decoding.wal2json.table_changes import LineChanges
-from pgrepl.lsn import Lsn
 from pgrepl.postgres.encodings import python_codec
 
 __all__ = ["Wal2JsonPayload"]
-
-_LSN = b',"lsn":"'
 
 
 class Wal2JsonPayload:
@@ -70,7 +69,7 @@ class Wal2JsonPayload:
 
     def command_of(self, truncate: bytes) -> bytes:
         """Return its position: one TRUNCATE is one record in the write-ahead log."""
-        return truncate[truncate.find(_LSN) : truncate.find(SCHEMA)]
+        return truncate[truncate.find(LSN) : truncate.find(SCHEMA)]
 
     def restarts_identity(self, truncate: bytes) -> bool:  # noqa: ARG002  it does not say
         """Return False: sequences are copied from the source later."""
@@ -90,7 +89,7 @@ class Wal2JsonPayload:
             name,
             None if new_at < 0 else self._read_list(change, new_at, COLUMNS),
             None if old_at < 0 else self._read_list(change, old_at, IDENTITY),
-            _read_lsn(change),
+            read_lsn(change),
         )
 
     def _read_list(
@@ -122,12 +121,3 @@ class Wal2JsonPayload:
     def extract(self, payload: bytes, name: TableName) -> list[bytes]:
         """Return the changes of one table, with the begin lines of their transactions."""
         return list(extract(lines_of(payload), name, self._codec))
-
-
-def _read_lsn(change: bytes) -> Lsn | None:
-    """Return the position in a line, which stands before the table; None: it has none."""
-    start = change.find(_LSN)
-    if start < 0 or start > change.find(SCHEMA):
-        return None
-    start += len(_LSN)
-    return Lsn.parse(change[start : change.index(b'"', start)].decode("ascii"))

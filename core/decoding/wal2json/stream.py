@@ -13,8 +13,13 @@ from pgrepl.decoding.wal2json.grammar import (
     BEGIN,
     HEAD,
     KEY_END,
+    SCHEMA,
+    SCHEMA_FROM,
     TABLE,
+    find_names,
+    literal,
     names_of,
+    read_lsn,
     table_key,
 )
 from pgrepl.decoding.wal2json.masking import mask_line
@@ -130,8 +135,20 @@ class Wal2JsonStream:
         """Return False: every change names its table and columns."""
         return False
 
-    def move(self, oid: int, schema: str, codec: str) -> None:
+    def move(self, oid: int, schema: str, was: str | None, codec: str) -> None:
         """Do nothing: every change names its table."""
+
+    def position_of(self, change: bytes) -> int | None:
+        """Return where a change stands in the WAL."""
+        return read_lsn(change)
+
+    def put_into_schema(self, change: bytes, schema: str, codec: str) -> bytes:
+        """Return a change with another schema."""
+        start = change.find(SCHEMA, SCHEMA_FROM) + len(SCHEMA) - 1
+        found = find_names(change)
+        if found is None:
+            raise SpoolError(_NAMELESS, hint=_PLUGIN_HINT)
+        return change[:start] + literal(schema, codec) + change[start + len(found[0]) :]
 
     def heads_of(
         self,
