@@ -7,6 +7,7 @@ a text that does not mean the same tree never leaves this module.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -49,6 +50,7 @@ _POSITIONS = frozenset(
     }
 )
 _DOT = ord(".")
+_LATER_WORD = "system_user"
 
 
 class SqlSyntaxError(ValueError):
@@ -62,8 +64,9 @@ def parse(sql: str) -> list[Tree]:
 
 def parse_texts(sql: str) -> Iterator[tuple[Tree, str]]:
     """Yield the statements of a script, each with its own text."""
-    content = sql.encode()
-    for raw in _parse(sql).stmts:
+    script, text = _parse_either(sql)
+    content = text.encode()
+    for raw in script.stmts:
         end = raw.stmt_location + raw.stmt_len if raw.stmt_len else len(content)
         yield raw.stmt, content[raw.stmt_location : end].decode().strip()
 
@@ -180,10 +183,38 @@ def token_name(token: str) -> str:
 
 
 def _parse(sql: str) -> Tree:
+    return _parse_either(sql)[0]
+
+
+def _parse_either(sql: str) -> tuple[Tree, str]:
+    """Return the trees of a script, and the text that they are of.
+
+    A word that a server before 16 takes for a name is one where it could be nothing else.
+    """
     try:
-        return postgast.parse(sql)
+        return postgast.parse(sql), sql
     except postgast.PgQueryError as exc:
+        quoted = _with_later_words_quoted(sql)
+        if quoted != sql:
+            with suppress(postgast.PgQueryError):
+                return postgast.parse(quoted), quoted
         raise SqlSyntaxError(str(exc)) from exc
+
+
+def _with_later_words_quoted(sql: str) -> str:
+    """Return a script with words as names that are reserved since PostgreSQL 16."""
+    if _LATER_WORD not in sql.lower():
+        return sql
+    try:
+        tokens = postgast.scan(sql).tokens
+    except postgast.PgQueryError:
+        return sql
+    content, pieces, end = sql.encode(), [], 0
+    for token in tokens:
+        if token.token == pg_query_pb2.SYSTEM_USER:
+            pieces += [content[end : token.start], quoted_names(_LATER_WORD).encode()]
+            end = token.end
+    return b"".join([*pieces, content[end:]]).decode()
 
 
 def _bytes_of(statement: Tree) -> bytes:

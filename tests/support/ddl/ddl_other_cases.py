@@ -5,6 +5,12 @@ from __future__ import annotations
 from tests.support.ddl.ddl_case import Case
 
 OTHERS = [
+    Case(
+        "use a word that is reserved later",
+        "alter table t add system_user text default 'x', add unique (system_user, id); alter table"
+        " t rename a to later; alter table t rename later to a",
+        after="update t set system_user = 'y' where id = 1",
+    ),
     Case("create an index", "create index i on t (a)"),
     Case("create an index without a name", "create index on t (a, b)"),
     Case("create a unique index", "create unique index i on t (a)"),
