@@ -165,6 +165,16 @@ def _refers(constraint: Tree, others: Collection[TableName]) -> bool:
     )
 
 
+#: What a DROP OWNED drops of what may be on the target: first what builds on others.
+_OWNED = (
+    _OBJECT.OBJECT_STATISTIC_EXT,
+    _OBJECT.OBJECT_TABLE,
+    _OBJECT.OBJECT_SEQUENCE,
+    _OBJECT.OBJECT_TYPE,
+    _OBJECT.OBJECT_COLLATION,
+    _OBJECT.OBJECT_SCHEMA,
+)
+
 #: What the bounds of a partition are made of where nothing is computed.
 _CONSTANT = frozenset(
     {
@@ -234,8 +244,7 @@ def rewrite_drop(
     kind, statement = statement_of(tree)
     originals = [item for item in dropped if item.is_original]
     if kind == "DropOwnedStmt":
-        kinds = (_OBJECT.OBJECT_TABLE, _OBJECT.OBJECT_SEQUENCE, _OBJECT.OBJECT_TYPE)
-        drops = [_make_drop(what, originals, schemas, statement.behavior) for what in kinds]
+        drops = [_make_drop(what, originals, schemas, statement.behavior) for what in _OWNED]
         return [drop for drop in drops if drop is not None]
     if statement.remove_type not in _DROPPED:
         return [tree]

@@ -90,7 +90,8 @@ def _agree(subject: Subject, event: CapturedEvent) -> None:
 
 def _schemas_of(event: CapturedEvent, name: str) -> set[str]:
     touched = {item.schema for item in event.objects if item.name == name and item.schema}
-    return touched | {table.schema for table in event.tables if table.name == name}
+    # Among the tables are children too, which may be called alike elsewhere.
+    return touched or {table.schema for table in event.tables if table.name == name}
 
 
 def _created_schema(event: CapturedEvent) -> str:

@@ -11,6 +11,27 @@ OTHERS = [
         " t rename a to later; alter table t rename later to a",
         after="update t set system_user = 'y' where id = 1",
     ),
+    Case(
+        "alter a table with a child called like it",
+        "alter table t rename a to aa; alter table t add column x int default 4; alter table t"
+        " rename aa to a; alter table t alter x type bigint",
+        before="create schema {s}_kin; create table {s}_kin.t () inherits (t); insert into"
+        " {s}_kin.t values (100, 1)",
+        schemas=("_kin",),
+    ),
+    Case(
+        "drop what a role owns of all kinds",
+        "drop owned by {s}_lord; create schema {s}_own; create table {s}_own.t (id text); create"
+        " collation c (provider = icu, locale = 'de'); create statistics st on b, a from t; create"
+        " domain d as text; alter table t add x text collate c, add y d",
+        before="create role {s}_lord; create schema {s}_own; create table {s}_own.t (id int);"
+        " create collation c (provider = icu, locale = 'und'); create statistics st on a, b from t;"
+        " create domain d as int; alter schema {s}_own owner to {s}_lord; alter table {s}_own.t"
+        " owner to {s}_lord; alter collation c owner to {s}_lord; alter statistics st owner to"
+        " {s}_lord; alter domain d owner to {s}_lord",
+        after="insert into {s}_own.t values ('x')",
+        schemas=("_own",),
+    ),
     Case("create an index", "create index i on t (a)"),
     Case("create an index without a name", "create index on t (a, b)"),
     Case("create a unique index", "create unique index i on t (a)"),
