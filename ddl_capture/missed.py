@@ -23,8 +23,9 @@ from pgrepl.ddl_capture.source import CaptureStatus
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
+from pgrepl.store.ddl_journal import read_known
 from pgrepl.store.migrations import read_version
-from pgrepl.store.progress.shard_progress import read_least_applied
+from pgrepl.store.progress.shard_progress import read_least_applied, read_passed
 from pgrepl.store.sources import SourceRow, find_source, read_target_schemas
 from pgrepl.store.tables.places import read_places
 from pgrepl.store.tables.source_tables import read_source_tables
@@ -104,10 +105,34 @@ def is_behind(source_session: Connection, target: Connection, row: SourceRow) ->
     ).fetchall()
     if not is_readable:
         return False
-    # A row's number is where the WAL stood.
-    ((newest,),) = source_session.execute("select max(id) from pgrepl.ddl_log").fetchall()
+    # A row's number is where the WAL stood when it was written.
+    ((newest, head),) = source_session.execute(
+        "select max(id), case when pg_is_in_recovery() then pg_last_wal_replay_lsn()"
+        " else pg_current_wal_insert_lsn() end from pgrepl.ddl_log"
+    ).fetchall()
     applied = read_least_applied(target, row.source_id) or row.consistent_point or Lsn(0)
-    return newest is not None and newest > int(applied)
+    if newest is None:
+        return False
+    if newest > int(applied):
+        return True
+    # Its transaction may have committed, and be in the stream, long after that.
+    return _is_any_unknown(source_session, target, row) and not _has_passed(target, row, head)
+
+
+def _is_any_unknown(source_session: Connection, target: Connection, row: SourceRow) -> bool:
+    """Whether the target knows nothing of a transaction that has written to the log of late."""
+    rows = source_session.execute(
+        "select array_agg(id) from pgrepl.ddl_log"
+        " where id > %s and stmt_at > now() - interval '1 day' group by xid",
+        (int(row.consistent_point or Lsn(0)),),
+    ).fetchall()
+    known = read_known(target, row.source_id, [number for (numbers,) in rows for number in numbers])
+    return any(known.isdisjoint(numbers) for (numbers,) in rows)
+
+
+def _has_passed(target: Connection, row: SourceRow, position: Lsn) -> bool:
+    passed = read_passed(target, row.source_id)
+    return passed is not None and passed >= position
 
 
 def _selected(source_session: Connection, source: SourceConfig) -> Iterator[TableName]:

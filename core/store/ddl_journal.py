@@ -5,7 +5,7 @@ What became of captured statements, and what people decided about those that sto
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -25,6 +25,7 @@ __all__ = [
     "add_history",
     "add_pending",
     "prune_ddl_history",
+    "read_known",
     "read_pending",
     "remove_pending",
     "set_decision",
@@ -110,6 +111,18 @@ def add_history(
             _fit(connection, remapped),
         ),
     )
+
+
+def read_known(connection: Connection, source_id: int, log_ids: Collection[int]) -> frozenset[int]:
+    """Return those of some captured statements that were applied or skipped, or that wait."""
+    rows = connection.execute(
+        "select log_id from replication.ddl_history where source_id = %(source)s"
+        " and log_id = any (%(ids)s::bigint[])"
+        " union select log_id from replication.ddl_pending where source_id = %(source)s"
+        " and log_id = any (%(ids)s::bigint[])",
+        {"source": source_id, "ids": list(log_ids)},
+    )
+    return frozenset(log_id for (log_id,) in rows)
 
 
 def prune_ddl_history(connection: Connection, source_id: int, horizon: datetime) -> int:
