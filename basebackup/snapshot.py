@@ -25,7 +25,14 @@ from pgrepl.lsn import Lsn, end_of_wal
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 
-__all__ = ["Keeper", "SnapshotStart", "keep_new_slot", "keep_new_snapshot", "slot_exists"]
+__all__ = [
+    "Keeper",
+    "SnapshotStart",
+    "find_lockers",
+    "keep_new_slot",
+    "keep_new_snapshot",
+    "slot_exists",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -128,11 +135,19 @@ class Keeper:
 
 def _holders(endpoint: Endpoint, table: SourceTable) -> str:
     with connect(endpoint, _STAGE) as connection:
-        rows = connection.execute(
-            "select distinct pid from pg_locks where locktype = 'relation' and relation = %s"
-            " and mode = 'AccessExclusiveLock' and granted",
-            (table.oid,),
-        ).fetchall()
+        return find_lockers(connection, table.oid)
+
+
+def find_lockers(
+    connection: Connection, oid: int | None, modes: Sequence[str] = ("AccessExclusiveLock",)
+) -> str:
+    """Return in words who has locked a table of the database in some modes."""
+    rows = connection.execute(
+        "select distinct pid from pg_locks where locktype = 'relation' and relation = %s"
+        " and database = (select oid from pg_database where datname = current_database())"
+        " and mode = any (%s) and granted and pid <> pg_backend_pid()",
+        (oid, list(modes)),
+    ).fetchall()
     return "pid " + ", ".join(str(pid) for (pid,) in rows) if rows else "another transaction"
 
 

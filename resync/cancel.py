@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -11,13 +12,19 @@ from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import TableSelection, shown_name
 from pgrepl.errors import PgreplError, TargetUnavailable, UsageError
 from pgrepl.failpoint import reach
-from pgrepl.postgres.advisory_locks import resync_lock, resync_run_lock, try_lock
+from pgrepl.postgres.advisory_locks import (
+    find_holder,
+    resync_lock,
+    resync_run_lock,
+    try_lock,
+)
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync.chunked import cancel_chunks
 from pgrepl.resync.release import apply_waiting, retry_waiting
+from pgrepl.resync.waiting import TOLD_AFTER_S, saying_for_whom
 from pgrepl.resync.whole.shadow import drop_shadow
 from pgrepl.store.migrations import migrate
 from pgrepl.store.parked import find_kind, follow_parking, unpark
@@ -38,6 +45,8 @@ from pgrepl.store.tables.source_tables import remove_table_row, restore_table
 __all__ = ["CancelOutcome", "cancel_tables"]
 
 CancelOutcome = Literal["cancelled", "done already"]
+
+logger = logging.getLogger(__name__)
 
 _POLL_S = 0.2
 
@@ -75,15 +84,42 @@ def cancel_tables(
             deadline = time.monotonic() + wait_s
             outcomes: dict[tuple[str, str], CancelOutcome] = {}
             for resync in chosen:
-                while not _is_ours(target, source, resync):
-                    if time.monotonic() > deadline:
-                        raise TargetUnavailable(
-                            f"{endpoint}: the resync of {shown_name(*resync.key)} does not end",
-                            hint="It is asked to, and will; it is put back by the same command.",
-                        )
-                    pause(_POLL_S)
+                _take_over(target, source, resync, deadline, pause)
                 outcomes[resync.key] = _end(config, source, target, resync, (wait_s, pause))
     return outcomes
+
+
+def _take_over(
+    target: Connection,
+    source: SourceConfig,
+    resync: ResyncRow,
+    deadline: float,
+    pause: Callable[[float], None],
+) -> None:
+    """Wait until whoever copies a table has ended, and take its resync in hand.
+
+    Raises
+    ------
+    TargetUnavailable
+        when that one does not end in time.
+
+    """
+    told_at = time.monotonic() + TOLD_AFTER_S
+    is_told = False
+    while not _is_ours(target, source, resync):
+        now, pid = time.monotonic(), find_holder(target, resync_run_lock(resync.resync_id))
+        held = "" if pid is None else f", which process {pid} runs,"
+        if now > deadline:
+            raise TargetUnavailable(
+                f"the resync of {shown_name(*resync.key)}{held} does not end",
+                hint="It is asked to, and will; it is put back by the same command.",
+            )
+        if now > told_at and pid is not None and not is_told:
+            is_told = True
+            logger.warning(
+                "cancelling the resync of %s waits for process %s", shown_name(*resync.key), pid
+            )
+        pause(_POLL_S)
 
 
 def _is_ours(target: Connection, source: SourceConfig, resync: ResyncRow) -> bool:
@@ -118,7 +154,7 @@ def _put_back(
     config: Config, source: SourceConfig, target: Connection, resync: ResyncRow
 ) -> CancelOutcome | None:
     """Put a table back; None: DDL has given it another name, or another state, meanwhile."""
-    source_id, key = resync.source_id, resync.key
+    source_id, key, endpoint = resync.source_id, resync.key, config.target.endpoint
     if resync.state == "catching up" and resync.way == "whole":
         # The rows are in place: all that is left is what waited.
         if find_kind(target, source_id, key) == "resync":
@@ -133,7 +169,8 @@ def _put_back(
         # As replay does: first who is parked, then where it stands.
         follow_parking(target, source_id)
         # Who applies changes of a new table in chunks has it in hand no more.
-        take_positions(target, source_id)
+        with saying_for_whom((endpoint, target), endpoint, ()):
+            take_positions(target, source_id)
         now = find_resync_now(target, resync.resync_id)
         if now is None or (now.key, now.state) != (key, resync.state):
             return None

@@ -11,7 +11,7 @@ from pgrepl.basebackup.report import Phase
 from pgrepl.catalog.unreadable import unreadable_error
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
 from pgrepl.ddl_capture import Applier
-from pgrepl.errors import PgreplError
+from pgrepl.errors import PgreplError, UsageError
 from pgrepl.postgres.advisory_locks import (
     copy_lock,
     resync_lock,
@@ -24,7 +24,7 @@ from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import make_awaited_keys, resync_tables
-from pgrepl.store.parked import list_parked
+from pgrepl.store.parked import ParkedTable, list_parked
 from pgrepl.store.resync.resync_queue import clear_due, read_due
 from pgrepl.store.resync.running_resyncs import find_resync, remove_resync
 from pgrepl.store.tables.copy_work import TableProgress
@@ -54,25 +54,35 @@ def apply_waiting(
     applied: dict[tuple[str, str], int] = {}
     failed: PgreplError | None = None
     for key in tables:
-        if applied and key not in {table.name for table in list_parked(connection, source)}:
-            # DDL was about both: it was worked off with one before it, and its resync is over.
+        waiting = _find_waiting(connection, source, key)
+        if waiting is None:
+            # Worked off by somebody else: with one that DDL ties it to, by a person, or by replay
+            # when a lock was free. Its resync is over.
             applied[key] = 0
             continue
-        source_id = find_parked(connection, source, shown_name(*key)).source_id
+        source_id = waiting.source_id
         due = [table for table in read_due(connection, source_id) if table.key == key]
         # Found before: once it goes on, DDL may give its name to another table.
         resync = find_resync(connection, source_id, key)
         try:
             applied[key] = retry_waiting(config, connection, source, key)
+        except UsageError:
+            # In this very moment.
+            applied[key] = 0
         except PgreplError as exc:
             failed = failed or exc
-        else:
-            clear_due(connection, source_id, due)
-            if resync is not None:
-                remove_resync(connection, resync.resync_id)
+            continue
+        clear_due(connection, source_id, due)
+        if resync is not None:
+            remove_resync(connection, resync.resync_id)
     if failed is not None:
         raise failed
     return applied
+
+
+def _find_waiting(connection: Connection, source: str, key: tuple[str, str]) -> ParkedTable | None:
+    """Return the table as it is parked; None: it is not."""
+    return next((table for table in list_parked(connection, source) if table.name == key), None)
 
 
 def retry_waiting(config: Config, connection: Connection, source: str, key: tuple[str, str]) -> int:

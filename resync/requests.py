@@ -100,7 +100,8 @@ class Requests:
             is_first=self._choosing.is_first(table),
             is_live=condition is not None
             and condition.state == "ready"
-            and condition.parked_reason is None,
+            # What waits for a lock goes on by itself.
+            and find_kind(self._target, source_id, table.key) in (None, "locked"),
             chunk_obstacle="its copy has other columns"
             if self._choosing.is_remade(table)
             else find_obstacle(self._sides.source_session, self._target, self._sides.row, table),

@@ -39,6 +39,7 @@ from pgrepl.resync.requests import Requests
 from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.slot import check_slot
 from pgrepl.resync.tables import Choosing, DdlPendingError
+from pgrepl.resync.waiting import hearing_cancel
 from pgrepl.resync.whole.run import WholeResync
 from pgrepl.resync.whole.shadow import drop_orphans
 from pgrepl.store.migrations import migrate
@@ -125,6 +126,9 @@ def _attempt(
             drop_orphans(target, endpoint)
             source_session = stack.enter_context(connect(source.endpoint, _STAGE))
             with translated(source.endpoint, "cannot prepare the session"):
+                source_session.execute(
+                    "select set_config('lock_timeout', %s, false)", (f"{options.wait_s}s",)
+                )
                 check_rules(source_session, source)
             check_current(target, row.source_id, source.name, source.rules)
             sides = Sides(
@@ -136,9 +140,11 @@ def _attempt(
                 source_session=source_session,
             )
             check_slot(sides)
-            forget_ended(target, row, read_table_names(source_session))
+            with sides.saying_for_whom(target):
+                forget_ended(target, row, read_table_names(source_session))
             choosing = Choosing(sides)
-            tables = choosing.choose()
+            with sides.saying_for_whom(source_session):
+                tables = choosing.choose()
             gone = choosing.forget_gone()
             passed_over = choosing.find_passed_over()
         is_any = bool(tables or gone or choosing.empty_roots)
@@ -223,8 +229,12 @@ class _Run:
         endpoint = self._sides.endpoint
         for table in tables:
             take_lock(self._target, resync_lock(self._sides.source.name, table.key))
-        with translated(endpoint, "cannot record what is to be copied"):
+        with (
+            self._sides.saying_for_whom(self._sides.source_session),
+            translated(endpoint, "cannot record what is to be copied"),
+        ):
             rows = Requests(self._sides, self._choosing).make(tables)
+        self._hear_cancel([row.resync_id for row in rows.values()])
         chunked = [t for t in tables if rows[t.key].way == "chunked"]
         live: list[tuple[str, str]] = []
         try:
@@ -247,6 +257,13 @@ class _Run:
             self._note(rows.values(), exc)
             raise
         return self._read_progress(rows.keys() - set(live)), self._read_progress(live)
+
+    def _hear_cancel(self, resync_ids: Sequence[int]) -> None:
+        """Look for a request to cancel whenever something is waited for."""
+        options = self._sides.options
+        pause = hearing_cancel((self._sides.endpoint, self._target), resync_ids, options.pause)
+        options = replace(options, pause=pause)
+        self._sides = replace(self._sides, resync_ids=resync_ids, options=options)
 
     def _read_progress(self, keys: Collection[tuple[str, str]]) -> Sequence[TableProgress]:
         """Return what was copied of some tables."""

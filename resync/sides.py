@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from pgrepl.catalog.tables import SourceTable
@@ -13,6 +13,7 @@ from pgrepl.config.naming import NameClashError
 from pgrepl.errors import TargetError
 from pgrepl.postgres.connect import Connection
 from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.waiting import saying_for_whom
 from pgrepl.store.resync.running_resyncs import ResyncRow
 from pgrepl.store.sources import SourceRow
 from pgrepl.store.tables.source_names import Mention, source_names
@@ -31,6 +32,8 @@ class Sides:
     #: Sessions that last for the whole run; the first holds the locks.
     target: Connection
     source_session: Connection
+    #: The resyncs of the run, when they are noted.
+    resync_ids: Sequence[int] = ()
 
     @property
     def endpoint(self) -> Endpoint:
@@ -41,6 +44,13 @@ class Sides:
     def source_id(self) -> int:
         """The number of the source on the target."""
         return self.row.source_id
+
+    def saying_for_whom(
+        self, waiting: Connection, patience_s: float | None = None
+    ) -> AbstractContextManager[None]:
+        """Say for whom the session on the target waits inside the block, or one on the source."""
+        endpoint = self.endpoint if waiting is self.target else self.source.endpoint
+        return saying_for_whom((endpoint, waiting), self.endpoint, self.resync_ids, patience_s)
 
     @contextmanager
     def source_names(self, texts: Iterable[str] | None = None) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Sequence
 
 from psycopg.sql import SQL
 
@@ -14,6 +15,7 @@ __all__ = [
     "copy_lock",
     "export_lock",
     "find_holder",
+    "find_pids",
     "find_transactions",
     "parking_lock",
     "pass_lock",
@@ -105,6 +107,15 @@ def find_transactions(connection: Connection, name: str) -> frozenset[str]:
         SQL("select virtualtransaction from {}").format(_HELD), {"key": _key(name)}
     )
     return frozenset(transaction for (transaction,) in rows)
+
+
+def find_pids(connection: Connection, transactions: Collection[str]) -> Sequence[int]:
+    """Return the server processes of transactions, by PostgreSQL's numbers of them."""
+    rows = connection.execute(
+        "select distinct pid from pg_locks where virtualtransaction = any (%s) order by pid",
+        (list(transactions),),
+    )
+    return [pid for (pid,) in rows]
 
 
 def try_transaction_lock(connection: Connection, name: str) -> bool:

@@ -21,6 +21,7 @@ __all__ = [
     "Blocker",
     "LockedTable",
     "find_blockers",
+    "find_lock_reason",
     "find_locked",
     "find_step_end",
     "leave_to_group",
@@ -105,6 +106,16 @@ def find_locked(connection: Connection, source_ids: Collection[int]) -> Sequence
 def read_locked_names(connection: Connection, source_id: int) -> Sequence[tuple[_Name, str]]:
     """Return the tables of a source that wait for a lock, and whose it is."""
     return [(table.name, table.reason) for table in find_locked(connection, [source_id])]
+
+
+def find_lock_reason(connection: Connection, source_id: int, name: _Name) -> str | None:
+    """Return what is said of the lock that changes of a table wait for; None: they do not."""
+    row = connection.execute(
+        "select reason from replication.parked_table where source_id = %s"
+        " and schema_name = %s and table_name = %s and kind = 'locked'",
+        (source_id, *name),
+    ).fetchone()
+    return None if row is None else row[0]
 
 
 def find_blockers(connection: Connection, pid: int) -> Sequence[Blocker]:

@@ -17,7 +17,8 @@ from pgrepl.replayer.chunked.key_staging import KeyStaging
 from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.chunked.visibility import Visibility, group_by_chunk
 from pgrepl.replayer.chunked.zones import Division, Step, Zone, divide
-from pgrepl.replayer.shard.apply import TableFailed, apply_changes, shape_of, told
+from pgrepl.replayer.session import limit_waits
+from pgrepl.replayer.shard.apply import TableFailed, TableLocked, apply_changes, shape_of, told
 from pgrepl.replayer.shard.fold import net_of
 from pgrepl.replayer.shard.merging.merge_sets import Conflict, Outcome, merge_leniently
 from pgrepl.replayer.shard.merging.staging import write_staging
@@ -32,9 +33,12 @@ from pgrepl.store.resync.resync_chunks import (
     restart_chunks,
 )
 
-__all__ = ["apply_live", "apply_spooled", "restart_copy"]
+__all__ = ["CopyLocked", "apply_live", "apply_spooled", "restart_copy"]
+
 
 _STAGING = ("pg_temp", "pgrepl_open")
+#: How long a lock of another session on the table is waited for: all other tables wait as long.
+_TABLE_LOCK_S = 0.2
 #: A row stands in the way that a chunk, or a row that is still to be copied, has put there.
 _IN_THE_WAY = (Conflict, errors.UniqueViolation, errors.ExclusionViolation)
 
@@ -42,21 +46,41 @@ _Key = tuple[bytes, ...]
 _Read = tuple[Layout, Change]
 
 
+class CopyLocked(TableLocked):
+    """Another session has a lock on the table, and not its copy in chunks, which is over soon."""
+
+
 def apply_live(connection: Connection, source_id: int, changes: SpooledChanges) -> None:
     """Apply changes inside the caller's transaction.
 
     Raises
     ------
+    CopyLocked
+        when another session has a lock on the table itself.
     TableFailed
         when they cannot be applied; nothing of them is left.
 
     """
     with told(changes.table.shape), connection.transaction():
+        _lock_copy(connection, changes.table.shape)
         copy = find_live_copy(connection, source_id, changes.table.name)
         if copy is None:
             # What its end looked like was seen after the lock on the shard: this cannot be.
             raise TableFailed("its resync ended while its changes were applied")
         _Application(connection, copy, changes).run()
+
+
+def _lock_copy(connection: Connection, shape: Shape | None) -> None:
+    """Take the lock that changes need, which the copy in chunks is not in the way of."""
+    if shape is None:
+        return
+    ((before,),) = connection.execute("select current_setting('lock_timeout')").fetchall()
+    limit_waits(connection, _TABLE_LOCK_S)
+    try:
+        connection.execute(SQL("lock table only {} in row exclusive mode").format(shape.identifier))
+    except errors.LockNotAvailable as exc:
+        raise CopyLocked(exc) from exc
+    connection.execute("select set_config('lock_timeout', %s, true)", (before,))
 
 
 def apply_spooled(

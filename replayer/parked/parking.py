@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
+from pgrepl.replayer.chunked.apply import CopyLocked
 from pgrepl.replayer.shard.apply import TableFailed, TableLocked
 from pgrepl.replayer.shard.merging.merge_sets import Outcome
 from pgrepl.replayer.target_table import TableName
@@ -41,11 +42,11 @@ def park(connection: Connection, source_id: int, name: TableName, failed: TableF
     """Park a table, in the transaction that could not apply its changes; whether it is parked.
 
     A table that is due for a copy is not: its rows prove nothing. Its changes are passed over from
-    here on, as the copy will hold them. Nor is one whose rows are not as expected because changes
-    were not sent: no change that waits could be applied later. One that another session locks goes
-    on by itself later.
+    here on, as the copy will hold them; that may be under way in chunks, and then a lock is waited
+    for. Nor is one whose rows are not as expected because changes were not sent: no change that
+    waits could be applied later. One that another session locks goes on by itself later.
     """
-    if is_due(connection, source_id, name):
+    if is_due(connection, source_id, name) and not isinstance(failed, CopyLocked):
         mark_void(connection, source_id, name)
         return False
     if isinstance(failed, TableLocked):

@@ -12,7 +12,7 @@ from pgrepl.errors import DdlStopped
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
-from pgrepl.replayer.chunked.apply import restart_copy
+from pgrepl.replayer.chunked.apply import CopyLocked, restart_copy
 from pgrepl.replayer.parked.parking import Place, add_payload, park
 from pgrepl.replayer.parked.spooled_records import apply_or_park
 from pgrepl.replayer.serial.captured import is_row, make_captured, read_rows
@@ -142,7 +142,8 @@ class SerialTransaction:
             # It may be all right one by one.
             raise stop_at(self._source.name, table.name, failed) from failed
         is_locked = isinstance(failed, TableLocked)
-        if isinstance(failed, TableLocked) and (table.is_live or not self._sets_aside):
+        is_copys = table.is_live and not isinstance(failed, CopyLocked)
+        if isinstance(failed, TableLocked) and (is_copys or not self._sets_aside):
             # A copy in chunks has locks of its own, which are over soon.
             raise failed.error
         if self._on_error == "stop" and not is_locked:

@@ -23,7 +23,7 @@ from pgrepl.failpoint import reach
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import is_transient, translate
-from pgrepl.replayer.chunked.apply import apply_live
+from pgrepl.replayer.chunked.apply import CopyLocked, apply_live
 from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.parked.lock_watch import naming_blockers
 from pgrepl.replayer.parked.parking import add_parts, count_conflict, park
@@ -287,6 +287,8 @@ def _apply_live_tables(
         name = changes.table.name
         try:
             apply_live(connection, task.source_id, changes)
+        except CopyLocked as locked:
+            yield name, locked
         except TableLocked as locked:
             # It waits for its copy's own locks too, which are over soon.
             raise locked.error from locked

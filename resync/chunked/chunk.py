@@ -16,8 +16,10 @@ from psycopg import errors
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from pgrepl.basebackup.rows.copy_pipe import Transferred, transfer
+from pgrepl.basebackup.snapshot import find_lockers
 from pgrepl.catalog.tables import SourceTable, is_copy_of, read_columns
 from pgrepl.config.dsn import Endpoint
+from pgrepl.config.naming import shown_name
 from pgrepl.decoding.shape import Shape
 from pgrepl.errors import DdlError, PgreplError
 from pgrepl.failpoint import reach
@@ -31,6 +33,7 @@ from pgrepl.resync.chunked.pacing import estimate_chunks
 from pgrepl.resync.chunked.rows import ChunkRows
 from pgrepl.resync.chunked.scope import KeyScope, RangeScope, Scope
 from pgrepl.resync.chunked.watermarks import Watermarks
+from pgrepl.store.locked import find_lock_reason
 from pgrepl.store.progress.shard_progress import read_passed
 from pgrepl.store.resync.resync_chunks import (
     LiveCopy,
@@ -54,7 +57,7 @@ from pgrepl.store.resync.running_resyncs import (
     set_snapshot,
 )
 from pgrepl.store.tables.copy_start import CopyStart
-from pgrepl.store.tables.target_tables import read_versions
+from pgrepl.store.tables.target_tables import find_target_table, read_versions
 
 __all__ = [
     "Chunk",
@@ -63,12 +66,16 @@ __all__ = [
     "NotNowError",
     "ObstacleError",
     "RestartedError",
+    "check_unlocked",
 ]
 
 #: What a session meets whose table got other names, or columns, in this moment.
 _RENAMED = (errors.UndefinedColumn, errors.UndefinedTable, errors.InvalidSchemaName)
 #: How long replay of the table may wait for a lock on the source.
 _LOCK_TIMEOUT_MS = 500
+#: How long others that want the table on the target wait behind a chunk that waits for a lock.
+_COPY_LOCK_TIMEOUT_MS = 1000
+_AGAINST_WRITERS = ("ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock")
 #: How often, and how far apart, a snapshot is taken again that does not see what was applied.
 _SNAPSHOTS = 20
 _SNAPSHOT_S = 0.02
@@ -94,6 +101,20 @@ class ObstacleError(DdlError):
             f"table {table} cannot be copied in chunks any more: {obstacle}",
             hint="See pgrepl status. A resync with --way whole makes it right.",
         )
+
+
+def check_unlocked(target: Connection, source_id: int, key: tuple[str, str]) -> None:
+    """Make sure that changes of a table do not wait for a lock.
+
+    Raises
+    ------
+    NotNowError
+        when they do: they are applied when it is free, and the copy goes on.
+
+    """
+    reason = find_lock_reason(target, source_id, key)
+    if reason is not None:
+        raise NotNowError(f"a lock on the copy of {shown_name(*key)}: {reason}")
 
 
 class DdlAwaitedError(NotNowError):
@@ -170,6 +191,9 @@ class ChunkMaker:
             begin = time.monotonic()
             if copy is None:
                 raise EndedError(self.table.key)
+            applied = read_passed(self.target, self.source_id)
+            # Seen after that: what waits is not applied, whatever replay has passed.
+            check_unlocked(self.target, self.source_id, self.table.key)
             version = self._version()
             if copy.version is None:
                 set_version(self.target, copy.resync_id, version)
@@ -177,7 +201,6 @@ class ChunkMaker:
                 restart_chunks(self.target, copy.resync_id)
                 restart = copy.resync_id
             if restart is None:
-                applied = read_passed(self.target, self.source_id)
                 if applied is not None:
                     pass_chunks(self.target, copy.resync_id, applied)
                 yield copy, begin
@@ -192,6 +215,8 @@ class ChunkMaker:
         with translated(self.endpoint, f"cannot copy {self.table}"):
             try:
                 yield
+            except errors.LockNotAvailable as exc:
+                raise NotNowError(self._lock_on_copy()) from exc
             except _RENAMED as exc:
                 raise DdlAwaitedError(f"DDL on {self.table}") from exc
             except PgreplError as exc:
@@ -199,6 +224,12 @@ class ChunkMaker:
                 if not isinstance(exc.__cause__, _RENAMED):
                     raise
                 raise DdlAwaitedError(f"DDL on {self.table}") from exc
+
+    def _lock_on_copy(self) -> str:
+        """Say who has a lock on the copy, or on rows of it."""
+        found = find_target_table(self.target, self.source_id, self.table.key)
+        held = find_lockers(self.target, None if found is None else found.oid, _AGAINST_WRITERS)
+        return f"a lock on the copy of {self.table}, held by {held}"
 
     def _version(self) -> str | None:
         return read_versions(self.target, self.source_id, [self.table.key]).get(self.table.key)
@@ -209,6 +240,9 @@ class ChunkMaker:
         if not found.is_live or found.shape is None:
             raise ObstacleError(self.table, "its changes are not applied")
         xids = read_xids(self.target, copy.resync_id)
+        self.target.execute(
+            SQL("set local lock_timeout = {}").format(Literal(f"{_COPY_LOCK_TIMEOUT_MS}ms"))
+        )
         with self._snapshot(xids) as start:
             self._check_columns(found.shape)
             rows = ChunkRows(self.target, found.shape, self.table, copy.key)
@@ -306,7 +340,8 @@ class ChunkMaker:
             return self.watermarks.take(self.source_session)
         except errors.LockNotAvailable:
             self.source_session.execute("rollback")
-            raise NotNowError(f"a lock on {self.table} on the source") from None
+            held = find_lockers(self.source_session, self.table.oid)
+            raise NotNowError(f"a lock on {self.table} on the source, held by {held}") from None
         except (errors.UndefinedTable, errors.InvalidSchemaName):
             self.source_session.execute("rollback")
             raise DdlAwaitedError(f"DDL that drops or renames {self.table}") from None

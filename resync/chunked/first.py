@@ -69,7 +69,8 @@ class FirstCopy:
         keeper = keep_new_snapshot(sides.source.endpoint)
         with closing(keeper.connection):
             # Until the copy is known no DDL on the table can commit: none is passed over.
-            keeper.lock([self._table], sides.options.wait_s)
+            with sides.saying_for_whom(keeper.connection):
+                keeper.lock([self._table], sides.options.wait_s)
             structure = self._check_structure(keeper)
             with translated(sides.endpoint, "cannot make the table"), target.transaction():
                 drop_hidden(target, self._resync.resync_id)
@@ -99,7 +100,8 @@ class FirstCopy:
         sides, target, table = self._sides, self._sides.target, self._table
         resync_id = self._resync.resync_id
         # Who applies changes of this source now knows nothing of the table.
-        take_positions(target, sides.source_id)
+        with sides.saying_for_whom(target):
+            take_positions(target, sides.source_id)
         if not start_resync(target, resync_id, table.key, "chunked"):
             raise overtaken(sides.source.endpoint, table)
         join.make()

@@ -22,6 +22,7 @@ from pgrepl.resync.chunked.chunk import (
     NotNowError,
     ObstacleError,
     RestartedError,
+    check_unlocked,
 )
 from pgrepl.resync.chunked.ending import EndedError, Ending
 from pgrepl.resync.chunked.first import FirstCopy
@@ -36,6 +37,7 @@ from pgrepl.resync.report import CancelledError
 from pgrepl.resync.sides import Sides
 from pgrepl.resync.slot import check_slot
 from pgrepl.resync.unsent_writers import await_unsent
+from pgrepl.resync.waiting import TOLD_AFTER_S
 from pgrepl.store.progress.shard_progress import take_positions
 from pgrepl.store.resync.resync_chunks import (
     LiveCopy,
@@ -58,6 +60,8 @@ __all__ = ["ChunkedResync", "run_chunked"]
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.2
+#: Who waits longer for a batch of replay says so.
+_BATCH_S = 10.0
 #: How often keys are read again when all ranges are there. A row whose key changes again and again,
 #: faster than replay follows, would be read for ever.
 _MOST_ROUNDS = 100
@@ -137,6 +141,7 @@ class _Run:
         )
         #: What is waited for, and since when.
         self._waits: tuple[str, float] | None = None
+        self._is_told = False
         self._passing = Passing()
         self._watermarks = Watermarks()
         #: How often keys were read again since all ranges are there.
@@ -150,7 +155,8 @@ class _Run:
             if self._follow_rename():
                 maker = self._make()
             try:
-                is_over = self._step(maker)
+                with self._sides.saying_for_whom(self._target, _BATCH_S):
+                    is_over = self._step(maker)
             except EndedError:
                 # Or it has just got another name, which is seen above.
                 maker = self._begin_again() or maker
@@ -234,7 +240,8 @@ class _Run:
         """Have replay apply changes with regard to chunks, from its next transaction on."""
         with self._on_target("cannot begin"), self._target.transaction():
             # Who applies changes of this source now knows the table as one like others.
-            take_positions(self._target, self._source_id)
+            with self._sides.saying_for_whom(self._target):
+                take_positions(self._target, self._source_id)
             if not start_resync(self._target, self._resync_id, self._key, "chunked"):
                 raise overtaken(self._sides.source.endpoint, self._work.table)
             restart_chunks(self._target, self._resync_id)
@@ -287,8 +294,9 @@ class _Run:
         """Place what is next, or wait for replay; say whether all is done."""
         with self._on_target("cannot go on"):
             copy = self._ending.find_copy()
-        if copy.is_cancelled:
-            raise CancelledError(f"the resync of {self._work.table} was cancelled")
+            if copy.is_cancelled:
+                raise CancelledError(f"the resync of {self._work.table} was cancelled")
+            check_unlocked(self._target, self._source_id, self._key)
         _, key_count = self._ending.count_left()
         if key_count:
             self._count_round(copy)
@@ -357,8 +365,11 @@ class _Run:
         check_slot(self._sides)
         now = time.monotonic()
         if self._waits is None or self._waits[0] != what:
-            self._waits = what, now
-        elif now - self._waits[1] > self._sides.options.wait_s:
+            self._waits, self._is_told = (what, now), False
+        elif now - self._waits[1] > TOLD_AFTER_S and not self._is_told:
+            self._is_told = True
+            logger.warning("the resync of %s waits for %s", self._work.table, what)
+        if now - self._waits[1] > self._sides.options.wait_s:
             raise TargetUnavailable(
                 f"the resync of {self._work.table} waits for {what}",
                 hint="Run the same command again, which goes on there; replay has to run.",

@@ -25,7 +25,8 @@ def make_empty_roots(sides: Sides, roots: Sequence[SourceTable]) -> None:
     check_received(sides, roots)
     keeper = keep_new_snapshot(sides.source.endpoint)
     with closing(keeper.connection):
-        keeper.lock(roots, sides.options.wait_s)
+        with sides.saying_for_whom(keeper.connection):
+            keeper.lock(roots, sides.options.wait_s)
         with translated(sides.endpoint, "cannot make the tables"), sides.target.transaction():
             join = Join(sides, keeper, roots)
             join.make()

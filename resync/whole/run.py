@@ -26,6 +26,7 @@ from pgrepl.errors import (
 )
 from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
+from pgrepl.postgres.advisory_locks import find_pids
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.tables import read_publications
 from pgrepl.replayer.target_table import Tables
@@ -37,6 +38,7 @@ from pgrepl.resync.sides import Sides, Whole
 from pgrepl.resync.slot import check_slot
 from pgrepl.resync.tables import Choosing
 from pgrepl.resync.unsent_writers import await_unsent
+from pgrepl.resync.waiting import TOLD_AFTER_S
 from pgrepl.resync.whole.merge import merge_shadow
 from pgrepl.resync.whole.restructured_roots import Remakes, families
 from pgrepl.resync.whole.rows import RowCopy
@@ -136,7 +138,8 @@ class WholeResync:
         keeper = keep_new_snapshot(self._sides.source.endpoint)
         with closing(keeper.connection):
             tables = [whole.table for whole in filled]
-            keeper.lock(tables, self._options.wait_s)
+            with self._sides.saying_for_whom(keeper.connection):
+                keeper.lock(tables, self._options.wait_s)
             self._remakes.read(keeper.connection, tables, ())
             filled = _whole_families(
                 filled, lambda w: self._remakes.structure(w.table) == w.resync.structure
@@ -180,7 +183,8 @@ class WholeResync:
         try:
             self._watcher.begin("waiting")
             publish(self._sides, first)
-            self._park(wholes)
+            with self._sides.saying_for_whom(self._target):
+                self._park(wholes)
             reach("resync.parked")
             self._await_replay()
             await_commits(
@@ -205,7 +209,8 @@ class WholeResync:
         keeper = keep_new_snapshot(self._sides.source.endpoint)
         with closing(keeper.connection):
             try:
-                keeper.lock(tables, self._options.wait_s)
+                with self._sides.saying_for_whom(keeper.connection):
+                    keeper.lock(tables, self._options.wait_s)
                 # A migration may have been quicker than the lock.
                 self._choosing.check_columns(tables)
                 self._prepare(keeper, first, [t for t in tables if self._choosing.is_remade(t)])
@@ -252,9 +257,16 @@ class WholeResync:
         """Wait for transactions of replay that may not know yet that the tables are parked."""
         source_id = self._sides.source_id
         before = find_followers(self._target, source_id)
-        deadline = time.monotonic() + self._options.wait_s
-        while not before.isdisjoint(find_followers(self._target, source_id)):
-            if time.monotonic() > deadline:
+        begin, is_told = time.monotonic(), False
+        while left := before & find_followers(self._target, source_id):
+            waited_s = time.monotonic() - begin
+            if waited_s > TOLD_AFTER_S and not is_told:
+                is_told = True
+                pids = ", ".join(map(str, find_pids(self._target, left)))
+                logger.warning(
+                    "%s: the resync waits for a batch of replay, process %s", self._endpoint, pids
+                )
+            if waited_s > self._options.wait_s:
                 raise TargetUnavailable(
                     f"{self._endpoint}: replay is at work on a batch for {self._options.wait_s} s",
                     hint="Run the same command again when that transaction is over, or raise"

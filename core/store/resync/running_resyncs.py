@@ -23,6 +23,7 @@ __all__ = [
     "find_orphans",
     "find_resync",
     "find_resync_now",
+    "is_any_cancelled",
     "is_cancelled",
     "read_amount",
     "read_resyncs",
@@ -306,14 +307,21 @@ def ask_cancel(connection: Connection, resync_ids: Collection[int]) -> None:
     )
 
 
-def is_cancelled(connection: Connection, resync_ids: Collection[int]) -> bool | None:
+def is_any_cancelled(connection: Connection, resync_ids: Collection[int]) -> bool:
+    """Whether one of these was asked to end; one that has no row any more was not."""
+    return bool(is_cancelled(connection, resync_ids, ignores_missing=True))
+
+
+def is_cancelled(
+    connection: Connection, resync_ids: Collection[int], *, ignores_missing: bool = False
+) -> bool | None:
     """Whether one of these was asked to end; None: one of them has no row any more."""
     ((is_any, count),) = connection.execute(
         "select coalesce(bool_or(is_cancelled), false), count(*)"
         " from replication.resync where resync_id = any (%s)",
         (list(resync_ids),),
     ).fetchall()
-    return None if count < len(resync_ids) else bool(is_any)
+    return None if count < len(resync_ids) and not ignores_missing else bool(is_any)
 
 
 def fail_resync(connection: Connection, resync_id: int, error: str) -> None:
