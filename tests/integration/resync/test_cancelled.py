@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import signal
+import threading
 
 import pytest
 
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import UsageError
 from pgrepl.resync.cancel import cancel_tables
+from pgrepl.resync.choice import WayAsked
+from pgrepl.resync.report import CancelledError, ResyncOptions
+from pgrepl.resync.run import resync_tables
+from tests.support.meanwhile import meanwhile
 from tests.support.program import run_pgrepl
 from tests.support.running.backlog import die_at
+from tests.support.running.copying import Recorder
 from tests.support.running.killing import write_copy_config
 from tests.support.running.pipeline import ALONE, Pipeline
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -73,3 +80,52 @@ def test_killed_while_it_is_cancelled_the_table_goes_on(half_copied, place):
     half_copied.source.execute("insert into a values (2, 'later')")
     half_copied.apply(ALONE)
     assert half_copied.differences() == []
+
+
+#: What a resync waits for, as long as a session of a side is in a transaction with a statement.
+WAITS = {
+    "a writer on the target": ("target", "update {copy}.a set v = v", "whole"),
+    "a lock on the source": ("source", "lock table a", "whole"),
+    "a lock on the source, for chunks": ("source", "lock table a", "chunked"),
+    "replay": ("target", "select from replication.shard_progress for update", "whole"),
+    "replay, for chunks": (
+        "target",
+        "select from replication.shard_progress for update",
+        "chunked",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WAITS)
+def test_resync_that_waits_says_for_whom_and_hears_that_it_is_cancelled(
+    source, target, monkeypatch, caplog, what
+):
+    side, statement, asked = WAITS[what]
+    way: WayAsked = "chunked" if asked == "chunked" else "whole"
+    monkeypatch.setattr("pgrepl.resync.waiting.TOLD_AFTER_S", 0.1)
+    source.execute("create table a (id int primary key, v text)", "insert into a values (1, 'old')")
+    made = Pipeline(source, target)
+    made.copy()
+    made.apply(ALONE)
+    config, own = made.config, made.config.sources[source.name]
+    with (target if side == "target" else source).connect() as holder:
+        holder.autocommit = False
+
+        def hold() -> None:
+            holder.execute(statement.format(copy=made.schema()).encode())
+
+        def ask(stop: threading.Event) -> None:
+            """Have it cancelled when it has said for whom it waits."""
+            wait_until(lambda: str(holder.info.backend_pid) in caplog.text or stop.is_set())
+            target.execute("update replication.resync set is_cancelled = true")
+
+        options = ResyncOptions(tables=TableSelection.of(["*.*"]), way=way, wait_s=30)
+        watcher = Recorder({"waiting": hold, "chunks": hold})
+        with meanwhile(ask), pytest.raises(CancelledError):
+            resync_tables(config, own, options, watcher)
+        assert str(holder.info.backend_pid) in caplog.text
+        holder.rollback()
+    assert cancel(made) == {("public", "a"): "cancelled"}
+    made.apply(ALONE)
+    assert made.parked() == []
+    assert made.differences() == []

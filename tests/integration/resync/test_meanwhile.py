@@ -1,6 +1,7 @@
 """What happens to tables while they are copied, over both plugins, with DDL captured.
 
-The source counts transactions beyond 32 bits, of which the stream has the lower 32.
+The source counts transactions beyond 32 bits, of which the stream has the lower 32; these begin
+again with 3 while a table is copied.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from pgrepl.config.naming import TableSelection
@@ -57,21 +59,77 @@ do $$ begin
   end loop;
 end $$
 """
+WRITES = (
+    (
+        "begin; update app.fresh set item = -item where id < 9; savepoint a;"
+        " delete from app.fresh; rollback to a; delete from app.fresh where id = 11; commit"
+    ),
+    "insert into app.fresh (item) values (7)",
+    MANY.format(table="fresh", column="item"),
+    "begin; update app.fresh set item = 0 where id = 20; prepare transaction 'one'",
+    "commit prepared 'one'",
+)
+MOVES = (
+    (
+        "begin; update app.others set id = id + 30 where id > 50; savepoint a;"
+        " update app.others set n = 7; rollback to a; commit"
+    ),
+    MANY.format(table="others", column="n"),
+    "begin; update app.others set n = 8 where id < 9; prepare transaction 'two'",
+    "commit prepared 'two'",
+)
+
+#: The number of the next transaction, in the second round of 32 bits, and the first of the third.
+NEXT, ROUND = 2**32 - 20_000, 2**33
+#: How many are left in a round when a resync begins.
+LEFT = 40
+#: Transactions whose states are in one file.
+STATES = 32 * 8192 * 4
+#: Numbers that no table of the stream knows of.
+SPEND = """
+create temporary table if not exists spent (n int);
+do $$ begin
+  for i in 1..{count} loop
+    begin insert into spent values (i); exception when division_by_zero then null; end;
+  end loop;
+end $$
+"""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def later_cluster(binaries) -> Iterator[Cluster]:
     settings = {**LOGICAL_DECODING, "max_prepared_transactions": "5"}
     with Cluster(binaries=binaries, settings=settings) as cluster:
+        for dbname in ("template1", "postgres"):
+            with psycopg.connect(cluster.dsn(dbname), autocommit=True) as connection:
+                connection.execute("vacuum (freeze)")
         cluster.stop()
-        subprocess.run(
-            [binaries.program("pg_resetwal"), "--epoch=1", "-D", cluster.data],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            **server_account().subprocess_user,
-        )
+        states = cluster.data / "pg_xact" / f"{NEXT // STATES:04X}"
+        for command in (
+            ["dd", "if=/dev/zero", f"of={states}", f"bs={STATES // 4}", "count=1"],
+            [
+                *(binaries.program("pg_resetwal"), "--epoch=1", f"--next-transaction-id={NEXT}"),
+                *(f"--oldest-transaction-id={NEXT - 1000}", "-D", cluster.data),
+            ],
+        ):
+            subprocess.run(
+                command, check=True, capture_output=True, **server_account().subprocess_user
+            )
         cluster.start()
         yield cluster
+
+
+def spend(source: Database, statement: str) -> None:
+    """Have the round end soon after a statement."""
+    left = ROUND - int(source.value("select pg_current_xact_id()::text::numeric"))
+    assert left > LEFT
+    with source.connect() as connection:
+        connection.execute(SPEND.format(count=left - LEFT).encode())
+        connection.execute(statement.encode())
+
+
+def has_begun_again(source: Database) -> bool:
+    return bool(source.value("select pg_current_xact_id()::text::numeric") > ROUND)
 
 
 @pytest.fixture
@@ -114,8 +172,12 @@ def work_off_what_verify_marks(source: str, *options: str | Path) -> None:
     assert found.returncode == 0, found.stderr
 
 
-@pytest.mark.parametrize("plugin", [pytest.param("wal2json", marks=pytest.mark.soak), "pgoutput"])
-def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin):
+@pytest.mark.parametrize(
+    ("plugin", "way"),
+    [pytest.param("wal2json", "chunked", marks=pytest.mark.soak), ("pgoutput", "whole")],
+)
+def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin, way):
+    """``way``: that of the resync in which numbers begin again."""
     source.execute(TABLES)
     assert source.value("select pg_current_xact_id()::text::numeric") > 2**32
     pipeline = Pipeline(source, target, plugin=plugin)
@@ -126,18 +188,11 @@ def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin):
     pipeline.ddl = Applier(pipeline.config)
     there = pipeline.schema("app")
 
-    def write() -> None:
-        source.execute(
-            "begin; update app.fresh set item = -item where id < 9; savepoint a;"
-            " delete from app.fresh; rollback to a; delete from app.fresh where id = 11; commit",
-            "insert into app.fresh (item) values (7)",
-            MANY.format(table="fresh", column="item"),
-            "begin; update app.fresh set item = 0 where id = 20; prepare transaction 'one'",
-        )
-        source.execute("commit prepared 'one'")
-
+    if way == "whole":
+        spend(source, "update app.fresh set item = 1000 where id = 10")
     with following(pipeline):
-        resync(pipeline, "app.fresh", swap=write)
+        resync(pipeline, "app.fresh", swap=lambda: source.execute(*WRITES))
+    assert has_begun_again(source) == (way == "whole")
     pipeline.apply(ALONE)
     assert pipeline.differences("app") == []
 
@@ -184,17 +239,11 @@ def test_tables_are_the_source_in_the_end(source, target, tmp_path, plugin):
     pipeline.apply(ALONE)
     target.execute(f"update {there}.others set n = -1 where id % 3 = 0")
 
-    def move() -> None:
-        source.execute(
-            "begin; update app.others set id = id + 30 where id > 50; savepoint a;"
-            " update app.others set n = 7; rollback to a; commit",
-            MANY.format(table="others", column="n"),
-            "begin; update app.others set n = 8 where id < 9; prepare transaction 'two'",
-        )
-        source.execute("commit prepared 'two'")
-
+    if way == "chunked":
+        spend(source, "update app.others set n = 1000 where id = 10")
     with following(pipeline):
-        resync(pipeline, "app.others", swap=move, way="chunked")
+        resync(pipeline, "app.others", swap=lambda: source.execute(*MOVES), way="chunked")
+    assert has_begun_again(source)
     pipeline.apply(ALONE)
     assert pipeline.differences("app") == []
     assert target.rows("select from replication.resync") == []

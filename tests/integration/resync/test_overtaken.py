@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -11,52 +12,29 @@ import psycopg
 import pytest
 
 from pgrepl.config.naming import TableSelection
-from pgrepl.ddl_capture import Applier, install
 from pgrepl.errors import PgreplError, UsageError
 from pgrepl.postgres.advisory_locks import resync_run_lock, take_lock
 from pgrepl.postgres.connect import connect
 from pgrepl.resync import Resyncer
 from pgrepl.resync.cancel import cancel_tables
 from pgrepl.resync.choice import WayAsked
-from pgrepl.resync.release import TableCopies
-from pgrepl.resync.report import ResyncOptions, ResyncReport
-from pgrepl.resync.run import resync_tables
 from pgrepl.store.parked import follow_parking, lock_parked, unpark
 from pgrepl.store.resync.resync_chunks import find_live_copy
 from tests.support.meanwhile import meanwhile
 from tests.support.running.backlog import die_at
-from tests.support.running.copying import Recorder
+from tests.support.running.overtaking import (
+    HAPPENINGS,
+    SWAP,
+    begin,
+    cancel,
+    follow,
+    half_copied,
+    happen,
+    left,
+    resync,
+)
 from tests.support.running.pipeline import ALONE, Pipeline
 from tests.support.waiting import wait_until
-
-TABLES = """
-create schema app;
-create table app.t (id int primary key, n int, body text);
-create table app.v (id int primary key, n int, body text);
-insert into app.t select g, g, 't' from generate_series(1, 60) g;
-insert into app.v select g, -g, 'v' from generate_series(1, 60) g;
-"""
-#: The same, and the target has it not.
-FRESH = """
-create table app.fresh (id int primary key, n int, body text);
-insert into app.fresh select g, g, 'f' from generate_series(1, 60) g;
-"""
-SWAP = (
-    "alter table app.{0} rename to x",
-    "alter table app.v rename to {0}",
-    "alter table app.x rename to v",
-)
-HAPPENINGS = {
-    "renamed": ("alter table app.{0} rename to u", "update app.u set n = n + 1000"),
-    "dropped": ("drop table app.{0}",),
-    "replaced": (
-        "drop table app.{0}",
-        "create table app.{0} (id int primary key, n int, body text)",
-        "insert into app.{0} values (1, 1, 'another')",
-    ),
-    "swapped": (*SWAP, "update app.{0} set n = n + 1000"),
-    "altered": ("alter table app.{0} add m int default 7", "update app.{0} set n = n + 1000"),
-}
 
 
 def mostly_soak(quick: set[tuple[str, ...]], *axes: Iterable[str]) -> list[Any]:
@@ -80,6 +58,18 @@ KILLED = [
 ]
 
 
+#: What is done between a kill and the moment when replay applies DDL that came after it.
+BEFORE_DDL = mostly_soak(
+    {("renamed", "copied", "fresh", "another"), ("swapped", "chunk_placed", "t", "cancel")},
+    *(HAPPENINGS, ("parked", "copied", "chunk_placed"), ("t", "fresh"), ("another", "cancel")),
+)
+#: The same after that moment.
+AFTER_DDL = mostly_soak(
+    {("replaced", "copied", "fresh"), ("altered", "chunk_placed", "t")},
+    *(HAPPENINGS, ("parked", "copied", "chunk_placed"), ("t", "fresh")),
+)
+
+
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     monkeypatch.setattr("pgrepl.resync.chunked.run.FIRST_LIMIT", 20)
@@ -88,63 +78,7 @@ def _small_chunks(monkeypatch):
 
 @pytest.fixture
 def pipeline(source, target) -> Pipeline:
-    """Return a source with DDL captured, and a table that was made before."""
-    source.execute(TABLES)
-    pipeline = Pipeline(source, target)
-    pipeline.ddl = Applier(pipeline.config)
-    pipeline.copy()
-    source.execute(FRESH)
-    install(pipeline.config.sources[source.name])
-    pipeline.apply(ALONE)
-    return pipeline
-
-
-def follow(pipeline: Pipeline) -> None:
-    pipeline.receive()
-    pipeline.replay(ALONE)
-
-
-def happen(pipeline: Pipeline, statements: tuple[str, ...], table: str) -> None:
-    """Do something on the source, and apply it."""
-    pipeline.source.execute(*(statement.format(table) for statement in statements))
-    follow(pipeline)
-
-
-def resync(
-    pipeline: Pipeline, *tables: str, way: WayAsked = "whole", **options: Any
-) -> ResyncReport:
-    """Copy tables, and follow the source meanwhile."""
-    config, name = pipeline.config, pipeline.source.name
-
-    def pause(_: float) -> None:
-        follow(pipeline)
-
-    chosen = ResyncOptions(tables=TableSelection.of(tables), way=way, wait_s=20, pause=pause)
-    copies = TableCopies(config)
-    return resync_tables(
-        *(config, config.sources[name], chosen, Recorder(**options)),
-        lambda copied: copies.apply_waiting(name, [(t.schema_name, t.table_name) for t in copied]),
-    )
-
-
-def left(pipeline: Pipeline) -> list[Any]:
-    """Return what is left of resyncs, and of tables that there are no more."""
-    target = pipeline.target
-    there = {name for (name,) in pipeline.source.rows("select tablename::text from pg_tables")}
-    return [
-        *target.rows("select 'resync', table_name::text, state from replication.resync"),
-        *target.rows("select 'parked', table_name::text, kind from replication.parked_table"),
-        *target.rows("select 'due', table_name::text, reason from replication.resync_due"),
-        *(
-            (name, state)
-            for name, state in target.rows(
-                "select table_name::text, state from replication.source_table"
-            )
-            if name not in there or state == "copying"
-        ),
-        *target.rows("select 'shadow', relname::text from pg_class where relname ~ 'shadow_[0-9]'"),
-        *target.rows("select 'waiting', tag from replication.ddl_pending"),
-    ]
+    return begin(source, target)
 
 
 @pytest.mark.parametrize(("what", "way", "table"), FOUND)
@@ -184,6 +118,41 @@ def test_table_that_changes_after_a_kill_leaves_nothing_behind(pipeline, table, 
     assert pipeline.differences("app") == []
 
 
+@pytest.mark.parametrize(("what", "place", "table", "meanwhile_"), BEFORE_DDL)
+def test_ddl_that_comes_after_a_kill_and_another_command_leaves_nothing_behind(
+    pipeline, meanwhile_, table, place, what
+):
+    way: WayAsked = "chunked" if "chunk" in place else "whole"
+    die_at(f"resync.{place}", lambda: resync(pipeline, f"app.{table}", way=way))
+    pipeline.source.execute(*(statement.format(table) for statement in HAPPENINGS[what]))
+    if meanwhile_ == "cancel":
+        cancel(pipeline, f"app.{table}")
+    else:
+        pipeline.source.execute("create table app.other (id int primary key)")
+        with suppress(PgreplError):
+            resync(pipeline, "app.other")
+    pipeline.resync = Resyncer(pipeline.config, interval_s=0.0, backoff_s=0.0)
+    follow(pipeline)
+    resync(pipeline, "app.*", way="whole")
+    pipeline.apply(ALONE)
+    assert left(pipeline) == []
+    assert pipeline.differences("app") == []
+
+
+@pytest.mark.parametrize(("what", "place", "table"), AFTER_DDL)
+def test_cancel_after_a_kill_and_ddl_leaves_nothing_behind(pipeline, table, place, what):
+    way: WayAsked = "chunked" if "chunk" in place else "whole"
+    die_at(f"resync.{place}", lambda: resync(pipeline, f"app.{table}", way=way))
+    happen(pipeline, HAPPENINGS[what], table)
+    cancel(pipeline, "app.*")
+    assert pipeline.target.rows("select table_name::text from replication.resync") == []
+    follow(pipeline)
+    resync(pipeline, "app.*", way="whole")
+    pipeline.apply(ALONE)
+    assert left(pipeline) == []
+    assert pipeline.differences("app") == []
+
+
 def test_table_that_is_worked_off_while_its_copy_begins_loses_no_change(pipeline):
     source, target, config = pipeline.source, pipeline.target, pipeline.config
     (source_id,) = target.rows("select source_id from replication.source")[0]
@@ -214,14 +183,6 @@ def test_table_that_is_worked_off_while_its_copy_begins_loses_no_change(pipeline
     pipeline.apply(ALONE)
     assert target.value(f"select count(*) from {pipeline.schema('app')}.t where n = -1") == 8
     assert target.value(f"select count(*) from {pipeline.schema('app')}.t") == 61
-
-
-def half_copied(pipeline: Pipeline, table: str) -> int:
-    """Have a resync in chunks die, and return its number."""
-    place = "resync.chunk_placed"
-    die_at(place, lambda: resync(pipeline, f"app.{table}", way="chunked"))
-    query = f"select resync_id from replication.resync where table_name = '{table}'"
-    return int(pipeline.target.value(query))
 
 
 def test_cancel_ends_the_resync_it_was_asked_for_whatever_the_table_is_called(pipeline):

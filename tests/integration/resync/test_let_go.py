@@ -1,0 +1,116 @@
+"""Tables that others let go, lock or rename while they are copied: no other one waits for them."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from pgrepl.config.naming import TableSelection
+from pgrepl.errors import TargetError
+from pgrepl.resync.release import TableCopies
+from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.run import resync_tables
+from tests.support.running.copying import Recorder
+from tests.support.running.overtaking import (
+    HAPPENINGS,
+    SWAP,
+    begin,
+    follow,
+    half_copied,
+    left,
+    resync,
+)
+from tests.support.running.pipeline import ALONE, Pipeline
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr("pgrepl.resync.chunked.run.FIRST_LIMIT", 20)
+    monkeypatch.setattr("pgrepl.resync.chunked.run.next_limit", lambda *_: 20)
+
+
+@pytest.fixture
+def pipeline(source, target) -> Pipeline:
+    return begin(source, target)
+
+
+@pytest.mark.parametrize("kind", ["by hand", "by replay"])
+def test_table_that_goes_on_before_its_resync_ends_keeps_no_other_one_waiting(pipeline, kind):
+    config, source, target = pipeline.config, pipeline.source, pipeline.target
+    (source_id,) = target.rows("select source_id from replication.source")[0]
+    if kind == "by replay":
+        # It waits for a lock of another session, which is free by now.
+        target.execute(
+            "insert into replication.parked_table (source_id, schema_name, table_name, kind,"
+            f" reason) values ({source_id}, 'app', 't', 'locked', 'a test')"
+        )
+
+    def go_on() -> None:
+        source.execute("update app.t set n = -1", "update app.v set n = -2")
+        follow(pipeline)
+        if kind == "by hand":
+            TableCopies(config).apply_waiting(source.name, [("app", "t")])
+        assert [name for name, _ in pipeline.parked()] == ["v"]
+
+    report = resync(pipeline, "app.t", "app.v", at={"changes that waited": go_on})
+    assert sorted(table.table_name for table in report.tables) == ["t", "v"]
+    resync(pipeline, "app.fresh")
+    pipeline.apply(ALONE)
+    assert left(pipeline) == []
+    assert pipeline.differences("app") == []
+
+
+def test_table_in_chunks_that_is_locked_waits_alone_and_goes_on_in_chunks(
+    pipeline, monkeypatch, caplog
+):
+    config, source, target = pipeline.config, pipeline.source, pipeline.target
+    monkeypatch.setattr("pgrepl.resync.chunked.run.TOLD_AFTER_S", 0.1)
+    half_copied(pipeline, "t")
+    with target.connect() as holder:
+        holder.autocommit = False
+        # As CREATE INDEX has it.
+        holder.execute(f"lock table {pipeline.schema('app')}.t in share mode".encode())
+        source.execute("update app.t set n = -1", "delete from app.t where id = 5")
+        source.execute("update app.v set n = -2")
+        follow(pipeline)
+        assert target.value(f"select min(n) = max(n) from {pipeline.schema('app')}.v")
+        parked = "select table_name::text, kind from replication.parked_table"
+        assert target.rows(parked) == [("t", "locked")]
+
+        def pause(seconds: float) -> None:
+            if "a lock on the copy of app.t" in caplog.text:
+                holder.rollback()
+            follow(pipeline)
+            threading.Event().wait(seconds)
+
+        chosen = TableSelection.of(["app.t"])
+        options = ResyncOptions(tables=chosen, way="chunked", wait_s=20, pause=pause)
+        resync_tables(config, config.sources[source.name], options, Recorder())
+        assert "a lock on the copy of app.t" in caplog.text
+    resync(pipeline, "app.fresh")
+    pipeline.apply(ALONE)
+    assert left(pipeline) == []
+    assert pipeline.differences("app") == []
+
+
+@pytest.mark.parametrize("statements", [SWAP, HAPPENINGS["renamed"]], ids=["swapped", "renamed"])
+def test_ddl_of_a_transaction_that_was_open_for_long_is_waited_for(pipeline, statements):
+    """What has committed meanwhile is applied, beyond where the DDL stands in the WAL."""
+    source, name = pipeline.source, "t" if statements is SWAP else "u"
+    source.execute("create table app.o (id int primary key)")
+    follow(pipeline)
+    with source.connect() as migration:
+        migration.autocommit = False
+        for statement in statements:
+            migration.execute(statement.format("t").encode())
+        source.execute("insert into app.o values (1)")
+        follow(pipeline)
+        migration.commit()
+    with pytest.raises(TargetError, match="is still called"):
+        resync(pipeline, f"app.{name}")
+    follow(pipeline)
+    resync(pipeline, f"app.{name}", "app.fresh")
+    pipeline.apply(ALONE)
+    assert left(pipeline) == []
+    assert pipeline.differences("app") == []
