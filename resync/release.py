@@ -56,8 +56,8 @@ def apply_waiting(
     for key in tables:
         waiting = _find_waiting(connection, source, key)
         if waiting is None:
-            # Worked off by somebody else: with one that DDL ties it to, by a person, or by replay
-            # when a lock was free. Its resync is over.
+            # Worked off meanwhile: with one that DDL ties it to, by a person, or by replay when a
+            # lock was free. Its resync is over.
             applied[key] = 0
             continue
         source_id = waiting.source_id
