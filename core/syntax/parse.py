@@ -209,7 +209,8 @@ def _with_later_words_quoted(sql: str) -> str:
         tokens = postgast.scan(sql).tokens
     except postgast.PgQueryError:
         return sql
-    content, pieces, end = sql.encode(), [], 0
+    content, end = sql.encode(), 0
+    pieces: list[bytes] = []
     for token in tokens:
         if token.token == pg_query_pb2.SYSTEM_USER:
             pieces += [content[end : token.start], quoted_names(_LATER_WORD).encode()]
