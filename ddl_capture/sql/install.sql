@@ -38,8 +38,10 @@ begin
 end
 $function$;
 
+-- The planner takes these queries for expensive, the more so where a session has switched ways of
+-- planning off or plans them generically: compiling them took a second for each command.
 create or replace function pgrepl.ddl_capture() returns event_trigger language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $function$
+security definer set search_path = pg_catalog, pg_temp set jit = off as $function$
 declare
     v_kind      text;
     v_context   text;

@@ -128,7 +128,7 @@ $function$;
 
 -- Whoever adds a table to a publication: the function below, pgrepl, a person.
 create or replace function pgrepl.note_joins() returns event_trigger language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $function$
+security definer set search_path = pg_catalog, pg_temp set jit = off as $function$
 begin
     perform pgrepl.note_joined(r.prrelid, false)
        from pg_event_trigger_ddl_commands() c
@@ -147,7 +147,7 @@ $function$;
 
 -- As core/publications/sql/tables.sql judges.
 create or replace function pgrepl.keep_publications() returns event_trigger language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $function$
+security definer set search_path = pg_catalog, pg_temp set jit = off as $function$
 declare
     v_rels  oid[];
     v_pub   record;

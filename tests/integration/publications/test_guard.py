@@ -16,6 +16,7 @@ from pgrepl.publications.late import read_late_tables
 from pgrepl.publications.make import make_publications
 from pgrepl.publications.plan import drop_statements, publish_statements
 from pgrepl.publications.tables import read_publications
+from tests.support.observing.sessions import has_compiled
 from tests.support.running.copying import make_config
 
 KEYED = "create table t (id int primary key, note text); insert into t values (1, 'one')"
@@ -70,6 +71,15 @@ LOSSES = {
     "insert into u values (1, 'one'); drop domain d cascade; drop table t;"
     "alter table u rename to t; alter table t add id int",
 }
+
+
+def test_no_query_of_the_guard_is_compiled(published):
+    with published.connect() as session:
+        session.execute("set jit = on; set jit_above_cost = 0")
+        session.execute("create table u (id int primary key)")
+        session.execute(f"alter publication pgrepl_{published.name} drop table u".encode())
+        session.execute("alter table u drop constraint u_pkey; drop table u")
+        assert not has_compiled(session)
 
 
 @pytest.mark.parametrize("name", LOSSES)

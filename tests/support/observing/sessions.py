@@ -1,6 +1,10 @@
-"""How many sessions there were: the server counts them, all but those that stream."""
+"""How many sessions there were: the server counts them, all but those that stream; what one did."""
 
 from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
 
 from tests.support.database import Database
 from tests.support.waiting import wait_until
@@ -15,3 +19,8 @@ def count_sessions(database: Database) -> int:
     wait_until(lambda: not aside.rows(f"select {_OURS.format(database.name)}"))
     query = f"select sessions from pg_stat_database where datname = '{database.name}'"
     return int(aside.value(query))
+
+
+def has_compiled(session: psycopg.Connection) -> bool:
+    """Return whether the server compiled a query of this session: it loads LLVM for that."""
+    return "llvm" in Path(f"/proc/{session.info.backend_pid}/maps").read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ from pgrepl.ddl_capture import install, uninstall
 from pgrepl.errors import SourceError
 from tests.integration.ddl_capture.capture.test_capture import config_of, log
 from tests.support.database import Database
+from tests.support.observing.sessions import has_compiled
 
 
 @pytest.fixture
@@ -116,6 +117,16 @@ def test_no_setting_of_a_session_shows_the_capture(captured, user, settings):
         ("ALTER TABLE", user),
         ("DROP TABLE", user),
     }
+
+
+def test_no_query_of_the_capture_is_compiled(captured):
+    with captured.connect() as session:
+        assert not has_compiled(session)
+        session.execute("set jit = on; set jit_above_cost = 0")
+        session.execute("create table t (id int primary key, n text default 'n')")
+        session.execute("alter table t alter n type varchar(9); drop table t")
+        assert not has_compiled(session)
+        assert session.execute("show jit").fetchone() == ("on",)
 
 
 def test_role_without_the_functions_of_everybody_runs_ddl(captured, user):
