@@ -104,10 +104,16 @@ def _from_create(statement: Tree, is_allowed: Judge) -> bool:
 
 def _from_alter(statement: Tree, is_allowed: Judge) -> bool:
     table = statement.relation
-    for node in statement.cmds:
-        command = node.alter_table_cmd
-        is_attribute = statement.objtype == _OBJECT.OBJECT_TYPE
-        if command.subtype in _COMMANDS and not is_attribute:
+    commands = [node.alter_table_cmd for node in statement.cmds]
+    added = {
+        getattr(command, "def").column_def.colname
+        for command in commands
+        if command.subtype == _AT.AT_AddColumn
+    }
+    for command in commands if statement.objtype != _OBJECT.OBJECT_TYPE else ():
+        if command.subtype == _AT.AT_ColumnDefault:
+            _from_default(command, table, is_allowed, is_added=command.name in added)
+        elif command.subtype in _COMMANDS:
             _COMMANDS[command.subtype](command, table, is_allowed)
     keep(
         statement.cmds,
@@ -123,12 +129,18 @@ def _from_added(command: Tree, table: Tree, is_allowed: Judge) -> None:
     _from_column(getattr(command, "def").column_def, table, is_allowed, fills_rows=True)
 
 
-def _from_default(command: Tree, table: Tree, is_allowed: Judge) -> None:
-    if command.HasField("def"):
-        expression = getattr(command, "def")
-        if not is_allowed(CodePlace("default", table, [expression], column=command.name)):
-            # DROP DEFAULT would come before a column that the same statement adds.
-            _set_null(expression)
+def _from_default(command: Tree, table: Tree, is_allowed: Judge, *, is_added: bool) -> None:
+    if not command.HasField("def"):
+        return
+    expression = getattr(command, "def")
+    if is_allowed(CodePlace("default", table, [expression], column=command.name)):
+        return
+    if is_added:
+        # DROP DEFAULT would come before the column that the same statement adds.
+        _set_null(expression)
+    else:
+        # NULL would be kept as a default where the type has a length.
+        command.ClearField("def")
 
 
 def _from_conversion(command: Tree, table: Tree, is_allowed: Judge) -> None:
@@ -157,7 +169,6 @@ def _from_expression(command: Tree, table: Tree, is_allowed: Judge) -> None:
 _COMMANDS: dict[int, Callable[[Tree, Tree, Judge], None]] = {
     _AT.AT_AddColumn: _from_added,
     _AT.AT_AlterColumnType: _from_conversion,
-    _AT.AT_ColumnDefault: _from_default,
     _AT.AT_SetExpression: _from_expression,
 }
 

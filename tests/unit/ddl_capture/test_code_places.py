@@ -30,10 +30,15 @@ from pgrepl.syntax.parse import parse, to_sql
             ),
             ["default", "default", "conversion", "conversion", "generated column", "check"],
             (
-                "ALTER TABLE t ADD COLUMN a int, ALTER COLUMN b SET DEFAULT NULL,"
+                "ALTER TABLE t ADD COLUMN a int, ALTER COLUMN b DROP DEFAULT,"
                 " ALTER COLUMN c TYPE text USING NULL, ALTER COLUMN d TYPE text USING NULL,"
                 " ALTER COLUMN e DROP EXPRESSION IF EXISTS, ALTER COLUMN g DROP DEFAULT"
             ),
+        ),
+        (
+            "alter table t add a int default 1, alter a set default f()",
+            ["default", "default"],
+            "ALTER TABLE t ADD COLUMN a int, ALTER COLUMN a SET DEFAULT NULL",
         ),
         ("alter table t add check (f())", ["check"], None),
         ("create index i on t ((f(a))) where f(b)", ["index"], None),

@@ -94,6 +94,17 @@ def void(following: Following) -> set[str]:
         ),
         ("alter table app.a alter n set default app.vol(1)", ("default", "a", "n")),
         ("alter table app.a alter s set default current_setting('port')", ("default", "a", "s")),
+        (
+            (
+                "alter table app.a add v varchar(9);"
+                " alter table app.a alter v set default app.vol(1)::text"
+            ),
+            ("default", "a", "v"),
+        ),
+        (
+            "alter table app.a add v varchar(9), alter v set default app.vol(1)::text",
+            ("default", "a", "v"),
+        ),
         ("create index i on app.a (app.im(n))", ("index", "a", "i")),
         ("create index i on app.a (n) where app.im(7) > 0", ("index", "a", "i")),
         ("create unique index i on app.a ((app.im(id)))", ("index", "a", "i")),
