@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from psycopg.rows import scalar_row
 from psycopg.sql import SQL, Identifier
 
 from pgrepl.config.model import OnConflict, OnError
+from pgrepl.decoding.payload import ChangesByTable
 from pgrepl.failpoint import reach
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import Batch
-from pgrepl.replayer.chunked.apply import apply_spooled
+from pgrepl.replayer.chunked.apply import apply_live
 from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.parked.parking import add_parts, count_conflict, park
 from pgrepl.replayer.session import limit_waits
 from pgrepl.replayer.settings import ReplaySettings
-from pgrepl.replayer.shard.apply import TableFailed, TableLocked, merge_staging
+from pgrepl.replayer.shard.apply import (
+    TableFailed,
+    TableLocked,
+    apply_changes,
+    merge_staging,
+)
 from pgrepl.replayer.shard.merging.merge_sets import Outcome
 from pgrepl.replayer.shard.record_changes import RecordPolicy, apply_records, read_spooled
 from pgrepl.replayer.shard.shard_result import Parking, ShardResult, StagedTable
@@ -109,24 +116,51 @@ def _apply(
     staged: StagedTable,
     on_conflict: OnConflict,
 ) -> Outcome:
-    """Apply what is staged; of a table that is, or was then, copied in chunks nothing may be."""
-    if not table.is_live and not staged.is_live:
-        return _merge(connection, staged, on_conflict)
-    missing = extra = 0
+    """Apply what is staged; of a table that is another one by now, what the spool has for it."""
+    if table.is_live:
+        return _apply_live(connection, source_id, table, staged)
+    if not staged.is_for(table):
+        # It was parked or copied in chunks then, or is copied again since: what its rows hold by
+        # now is not told twice, and the next batch must not overtake this one.
+        return _apply_spooled(connection, source_id, table, staged, on_conflict)
+    if staged.staging is None:
+        raise staged.failed or AssertionError("what is not staged has failed")
+    return merge_staging(connection, staged.staging, on_conflict)
+
+
+def _apply_live(
+    connection: Connection, source_id: int, table: Table, staged: StagedTable
+) -> Outcome:
+    """Apply changes of a table that is copied in chunks, as far as those do not contain them."""
     for key in staged.keys:
         part = read_part(connection, source_id, key)
         messages = part.decoder.extract(part.payload, table.name)
-        changes = SpooledChanges(table, part.decoder, messages)
-        done = apply_spooled(connection, source_id, changes, on_conflict)
-        missing, extra = missing + done.missing_count, extra + done.extra_count
-    return Outcome(missing, extra)
+        apply_live(connection, source_id, SpooledChanges(table, part.decoder, messages))
+    return Outcome()
 
 
-def _merge(connection: Connection, staged: StagedTable, on_conflict: OnConflict) -> Outcome:
-    if staged.staging is None:
-        # Parked when the shard looked, worked off since: the next batch must not overtake it.
-        raise staged.failed or TableFailed("it was worked off while a batch was staged")
-    return merge_staging(connection, staged.staging, on_conflict)
+def _apply_spooled(
+    connection: Connection,
+    source_id: int,
+    table: Table,
+    staged: StagedTable,
+    on_conflict: OnConflict,
+) -> Outcome:
+    """Apply changes of a table out of the spool, but for those that its copy contains."""
+    other = replace(table, is_parked=True)
+    grouped: ChangesByTable | None = None
+    for key in staged.keys:
+        part = read_part(connection, source_id, key)
+        if grouped is None:
+            # The parts of a chunk have one format.
+            grouped = part.decoder.group_by_table(
+                lambda name: table if name == table.name else other
+            )
+        grouped.take_payload(part.payload, part.change_count, part.bucket)
+    changes = None if grouped is None else grouped.changes.get(table.name)
+    if changes is None or not (changes.runs or changes.problem):
+        return Outcome()
+    return apply_changes(connection, changes, on_conflict)
 
 
 def drop_staging(connection: Connection, source_id: int) -> None:

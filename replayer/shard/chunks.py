@@ -12,6 +12,7 @@ from pgrepl.replayer.chunked.spooled import SpooledChanges
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.replayer.target_table import Table, TableName, Tables
 from pgrepl.store.spool.spool_rows import PartKey, Sizes, SpooledPart, read_parts
+from pgrepl.store.tables.copy_start import CopyStart
 
 __all__ = ["Chunk", "read_chunks"]
 
@@ -29,6 +30,8 @@ class Chunk:
     ignored: Mapping[TableName, Table]
     #: The changes of tables that are copied in chunks of their own meanwhile.
     live: Mapping[TableName, SpooledChanges] = field(default_factory=dict)
+    #: Which copies of their tables the changes are for.
+    starts: Mapping[TableName, CopyStart | None] = field(default_factory=dict)
 
 
 def read_chunks(
@@ -99,6 +102,8 @@ def _chunk(gathered: _Gathered, tables: Tables) -> Chunk:
         grouped = parts[0].decoder.group_by_table(tables.look_up)
         for part in parts:
             grouped.take_payload(part.payload, part.change_count, part.bucket)
+    # Of tables whose copies contain all that there is nothing is left.
+    changes = {name: own for name, own in grouped.changes.items() if own.runs or own.problem}
     ignored = {name: tables.look_up(name) for name in grouped.ignored}
     live = {
         name: SpooledChanges(table, parts[0].decoder, _messages_of(name, parts))
@@ -106,7 +111,8 @@ def _chunk(gathered: _Gathered, tables: Tables) -> Chunk:
         if table.is_live
     }
     ignored = {name: table for name, table in ignored.items() if name not in live}
-    return Chunk([part.key for part in parts], grouped.changes, ignored, live)
+    starts = {name: tables.look_up(name).start for name in changes}
+    return Chunk([part.key for part in parts], changes, ignored, live, starts)
 
 
 def _messages_of(name: TableName, parts: Sequence[SpooledPart]) -> list[bytes]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pgrepl.replayer.shard.apply import TableFailed
 from pgrepl.replayer.shard.chunks import Chunk
 from pgrepl.replayer.shard.merging.staging import StagingTable
-from pgrepl.replayer.target_table import TableName
+from pgrepl.replayer.target_table import Table, TableName
 from pgrepl.store.spool.spool_rows import PartKey
+from pgrepl.store.tables.copy_start import CopyStart
 
 __all__ = ["Parking", "ShardResult", "StagedTable"]
 
@@ -36,6 +37,13 @@ class StagedTable:
     failed: TableFailed | None = None
     #: Whether the table was copied in chunks then, which decides at the end what is applied.
     is_live: bool = False
+    #: Which copy of the table they are for.
+    start: CopyStart | None = None
+
+    def is_for(self, table: Table) -> bool:
+        """Whether it is of the copy that a table has now, and the table was not left alone then."""
+        is_looked_at = self.staging is not None or self.failed is not None
+        return is_looked_at and self.start == table.start
 
 
 @dataclass(slots=True, kw_only=True)

@@ -307,13 +307,14 @@ def _stage(sessions: _Sessions, task: ShardTask, result: ShardResult) -> None:
         for chunk in chunks:
             for name, changes in chunk.changes.items():
                 place = ("replication", f"{prefix}_{len(result.staged)}")
+                start = chunk.starts[name]
                 try:
                     staging = stage_changes(sessions.writer, changes, place)
-                    staged = StagedTable(name, chunk.keys, staging)
+                    staged = StagedTable(name, chunk.keys, staging, start=start)
                 except TableLocked as locked:
                     raise locked.error from locked
                 except TableFailed as failed:
-                    staged = StagedTable(name, chunk.keys, None, failed)
+                    staged = StagedTable(name, chunk.keys, None, failed, start=start)
                 result.staged.append(staged)
             result.staged += [
                 StagedTable(name, chunk.keys, None) for name in chunk.ignored if name != DDL_TABLE

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from pgrepl.config.naming import TableSelection
+from pgrepl.ddl_capture import Applier
 from pgrepl.errors import TargetUnavailable
 from pgrepl.replayer import ReplaySettings
 from pgrepl.replayer.batch_commit import merge_batch, staging_prefix
+from pgrepl.replayer.parked.parked_tables import find_parked
+from pgrepl.replayer.parked.work_off import retry_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.shard.shard_result import ShardResult
 from pgrepl.replayer.shard.task import ShardTask, run_shard
 from pgrepl.replayer.spark_job import ShardJobs
+from pgrepl.resync.report import ResyncOptions
+from pgrepl.resync.run import resync_tables
 from pgrepl.store.progress.shard_progress import Fenced, finish
 from tests.support.running.backlog import control, die_at, plan, run_serial
-from tests.support.running.pipeline import QUICK, NoDdl
+from tests.support.running.copying import Recorder
+from tests.support.running.pipeline import ALONE, QUICK, NoDdl, Pipeline
 
 #: A few parts of the spool make a chunk, and the next is read while one is applied.
 SMALL = ReplaySettings(step_bytes=1, chunk_bytes=4000)
@@ -42,6 +51,15 @@ def merge(backlog, work, results):
             on_conflict="error",
             settings=QUICK,
         )
+
+
+def copy_again(pipeline):
+    config = pipeline.config
+    options = ResyncOptions(tables=TableSelection.of(["public.t"]), way="whole")
+    resync_tables(config, config.sources[pipeline.source.name], options, Recorder())
+    with closing(open_session(config.target.endpoint, QUICK)) as connection:
+        table = find_parked(connection, pipeline.source.name, "public.t")
+        retry_table(connection, config, table, Applier(config), QUICK)
 
 
 def apply_up_to_truncate(backlog):
@@ -187,6 +205,52 @@ def test_merge_that_comes_too_late_changes_nothing(backlog):
     with pytest.raises(Fenced):
         merge(backlog, work, results)
     assert backlog.differences() == []
+
+
+def test_table_that_goes_on_after_others_were_staged_has_what_the_batch_has_for_it(backlog):
+    backlog.target.execute(
+        "insert into replication.parked_table (source_id, schema_name, table_name, kind, reason)"
+        " select source_id, 'public', 'a', 'paused', 'a test' from replication.source"
+    )
+    work, tasks = plan(backlog, SMALL, prefix)
+    results = [run_shard(task) for task in tasks]
+    backlog.target.execute("delete from replication.parked_table")
+    assert merge(backlog, work, results) == []
+    finish_and_compare(backlog, consistency="batch")
+
+
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_table_that_is_copied_again_after_it_was_staged_keeps_the_newer_rows(
+    source, target, plugin
+):
+    source.execute(
+        "create table t (id int primary key, n int)",
+        "insert into t select g, 0 from generate_series(1, 5) g",
+    )
+    pipeline = Pipeline(source, target, {"consistency": "batch"}, plugin=plugin)
+    pipeline.copy()
+    source.execute("update t set n = 1 where id < 4")
+    pipeline.receive()
+    work, tasks = plan(pipeline, QUICK, prefix)
+    results = [run_shard(task) for task in tasks]
+    source.execute("update t set n = 2 where id < 3")
+    copy_again(pipeline)
+    assert pipeline.differences() == []
+    assert merge(pipeline, work, results) == []
+    pipeline.apply(ALONE)
+    assert pipeline.differences() == []
+
+
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_table_without_a_key_whose_copy_has_all_of_a_batch_is_not_parked(source, target, plugin):
+    source.execute("create table t (n int); alter table t replica identity full")
+    pipeline = Pipeline(source, target, {"consistency": "batch"}, plugin=plugin)
+    pipeline.copy()
+    source.execute("insert into t values (1), (1)", "update t set n = 2")
+    pipeline.receive()
+    copy_again(pipeline)
+    pipeline.apply(ALONE)
+    assert pipeline.differences() == []
 
 
 def test_transaction_with_truncate_that_comes_too_late_changes_nothing(backlog):
