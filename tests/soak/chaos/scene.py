@@ -144,7 +144,11 @@ class Scene:
     @property
     def wrong(self) -> list[str]:
         """What was seen that must not be."""
-        return [*self.reader.wrong, *(line for s in self.sources for line in s.load.wrong)]
+        return [
+            *self.reader.wrong,
+            *(line for source in self.sources for line in source.load.wrong),
+            *(line for service in self.services for line in service.wrong),
+        ]
 
     @property
     def copied_sources(self) -> list[Source]:

@@ -17,6 +17,9 @@ from tests.support.machine.listening import family
 from tests.support.program import COMMAND
 
 _PAUSE_S = 0.3
+#: The exit code of a bug, and how much of the log tells of it.
+_BUG = 1
+_TOLD_LINES = 60
 
 
 class Service:
@@ -30,6 +33,8 @@ class Service:
         #: A clock of its own that can jump.
         self.clock = Clock(folder / f"{'-'.join(arguments[:2])}.clock") if has_clock else None
         self.ends: collections.Counter[int] = collections.Counter()
+        #: What it said before it ended as a bug does.
+        self.wrong: list[str] = []
         self._command = [*COMMAND, *arguments, "--config", str(config)]
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -108,4 +113,7 @@ class Service:
                 self._process = None
             if code != -signal.SIGKILL:
                 self.ends[code] += 1
+            if code == _BUG:
+                said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+                self.wrong.append(f"{self.name} ended with {code}: {said[-_TOLD_LINES:]}")
             self._stop.wait(_PAUSE_S)
