@@ -376,8 +376,11 @@ class DebeziumTransactions(DebeziumExact):
         self._release(_TOGETHER, gathered)
 
 
-def _order(item: Item) -> int:
-    return 0 if item.change is None else item.change.event.order or 0
+def _order(item: Item) -> tuple[int, int]:
+    """Return where an event stands: numbers may be given twice, see ``duplicates``."""
+    if item.change is None:
+        return 0, 0
+    return item.change.event.lsn, item.change.event.order or 0
 
 
 def _without_contained(

@@ -3,7 +3,9 @@
 Debezium sends events again after a crash. Where it counts the events of a transaction and goes on
 counting after a restart, an event's position is the last commit before its transaction and that
 count; an event at or before the newest position came before. Rows of one COPY share all else: their
-LSN and their kind tell nothing.
+LSN and their kind tell nothing. But a Debezium before 3.7 that is restarted inside of a group with
+one LSN steps over the rest of it, and gives its numbers to the events that follow: within a
+transaction the LSN goes before the number.
 
 Without that count the LSN of the event stands in for it. Then positions only ever go back when
 events are sent again, from there on up to the newest one, of whose LSN as many are skipped as
@@ -48,6 +50,8 @@ class Newest(NamedTuple):
     newest_start: int = -1
     #: When the latest of them was committed, in microseconds; 0: it is not known.
     newest_us: int = 0
+    #: Where a counted event stands in the log; -1: it is not known, or none was counted.
+    lsn: int = -1
 
     @property
     def has_events(self) -> bool:
@@ -67,9 +71,9 @@ class Newest(NamedTuple):
         return self.has_events and max(self.newest_start, self.last_commit) >= snapshot_lsn
 
     @property
-    def rank(self) -> tuple[int, int, int, int]:
+    def rank(self) -> tuple[int, int, int, int, int]:
         """What is greater for the one of a stream that knows more."""
-        return self.snapshot_lsn, self.last_commit, self.place, self.taken
+        return self.snapshot_lsn, self.last_commit, self.lsn, self.place, self.taken
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Newest:
@@ -101,11 +105,17 @@ class Newest(NamedTuple):
         LSN.
         """
         if event.order is not None and event.has_lasting_order:
-            position = event.last_commit, event.order
-            if position <= (self.last_commit, self.place):
+            if not self._is_next(event, event.order):
                 return None
-            return self._next(event, Newest(*position, snapshot_lsn=self.snapshot_lsn))
+            new = Newest(event.last_commit, event.order, snapshot_lsn=self.snapshot_lsn)
+            return self._next(event, new._replace(lsn=event.lsn))
         return self._follow_lsn(event)
+
+    def _is_next(self, event: Event, order: int) -> bool:
+        """Whether an event that is counted comes after the newest one."""
+        if self.lsn >= 0 and event.last_commit == self.last_commit and event.lsn != self.lsn:
+            return event.lsn > self.lsn
+        return (event.last_commit, order) > (self.last_commit, self.place)
 
     def _follow_lsn(self, event: Event) -> Newest | None:
         position = event.last_commit, event.lsn

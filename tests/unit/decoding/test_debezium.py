@@ -73,6 +73,18 @@ def test_newest_events_that_come_again_alone_are_passed_over():
     assert follow([deleted, deleted, deleted]) == [1, 2]
 
 
+def test_state_that_does_not_say_where_the_newest_counted_event_stands_goes_by_its_number():
+    newest = Newest.load({"last_commit": 5, "place": 2, "count": 0})
+    again, following = (
+        read_event(event("c", after={"a": 1}, lsn=6 + order, last_commit=5, order=order))
+        for order in (2, 3)
+    )
+    assert newest.follow(again) is None
+    followed = newest.follow(following)
+    assert followed is not None
+    assert followed.follow(following) is None
+
+
 def test_row_like_the_first_of_a_copy_is_left_open():
     newest = Newest()
     for _, own in (made("c", 5, {"a": 1}), made("c", 5, {"a": 2})):

@@ -79,6 +79,29 @@ def test_events_leave_together_in_the_order_of_the_transaction_and_only_when_all
     assert rig.numbers() == []
 
 
+def test_numbers_that_a_restart_inside_of_a_group_gives_twice_hide_no_event():
+    """Debezium before 3.7 steps over the rest of a group, and gives its numbers to what follows."""
+    rig = Rig()
+    rig.insert(0, 1, last_commit=10, lsn=20, order=1)
+    # It is killed after the third one, and goes on after the first.
+    rig.insert(1, 2, last_commit=10, lsn=20, order=2)
+    rig.insert(0, 3, last_commit=10, lsn=30, order=3)
+    rig.insert(0, 3, last_commit=10, lsn=30, order=2)
+    rig.insert(0, 4, last_commit=10, lsn=40, order=3)
+    rig.insert(1, 5, last_commit=10, lsn=50, order=4)
+    rig.end(1, 60, orders=4)
+    assert rig.numbers() == [1, 2, 3, 4, 5]
+
+
+def test_events_of_a_transaction_leave_in_the_order_of_the_log_when_numbers_are_given_twice():
+    rig = Rig()
+    rig.insert(0, 1, last_commit=10, lsn=20, order=1)
+    rig.insert(1, 2, last_commit=10, lsn=20, order=2)
+    rig.insert(0, 3, last_commit=10, lsn=30, order=2)
+    rig.end(1, 40, orders=2)
+    assert rig.numbers() == [1, 2, 3]
+
+
 def test_tables_that_no_topic_of_ours_has_are_not_waited_for():
     rig = Rig()
     rig.insert(0, 1, last_commit=10, lsn=20, order=1)
