@@ -114,3 +114,29 @@ def test_table_that_comes_into_replication_is_made_by_its_copy_alone(following):
     # Which brings no function that the rules refuse, as a basebackup does not.
     assert following.target.value("select to_regclass('tgt_app.n')") is None
     assert set(following.resyncs()) == {"n"}
+
+
+@pytest.mark.parametrize(
+    ("action", "place"),
+    [
+        ("alter table app.%I rename to renamed", "app.renamed"),
+        ("alter table app.%I set schema moved", "moved.n"),
+    ],
+)
+def test_rows_follow_a_table_that_an_event_trigger_renames_as_it_is_made(following, action, place):
+    following.run(
+        "create schema moved; create function moved.at_once() returns event_trigger language"
+        " plpgsql as $$ begin if to_regclass('app.n') is not null then execute"
+        f" format('{action}', 'n'); end if; end $$; create event trigger aaa_at_once on"
+        " ddl_command_end when tag in ('CREATE TABLE AS') execute function moved.at_once()"
+    )
+    following.run(
+        "create table app.n as select 1 as id",
+        "drop event trigger aaa_at_once",
+        f"insert into {place} values (2)",
+    )
+    assert following.pending() == []
+    schema = place.split(".")[0]
+    assert following.problems(schema) == []
+    assert following.target.value(f"select count(*) from tgt_{place}") == 2
+    assert following.resyncs() == {}
