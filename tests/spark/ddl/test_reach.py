@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.ddl.reach_attacks import ATTACKS
 from tests.support.ddl.reach_hostile import HOSTILE_SCENARIOS
+from tests.support.ddl.reach_kinds import KIND_SCENARIOS
+from tests.support.ddl.reach_moments import MOMENT_SCENARIOS
 from tests.support.ddl.reach_others import OTHER_SCENARIOS
 from tests.support.ddl.reach_reviewed import REVIEWED_SCENARIOS
 from tests.support.ddl.reach_tables import TABLE_SCENARIOS
@@ -63,3 +65,13 @@ def test_unforeseen_scenarios_together_end_equal(source, target, plugin):
     run_scenarios(pipeline, UNFORESEEN_SCENARIOS)
     apply_scenarios(pipeline)
     assert_equal(pipeline, UNFORESEEN_SCENARIOS)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("scenarios", [MOMENT_SCENARIOS, KIND_SCENARIOS], ids=["moments", "kinds"])
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_odd_scenarios_together_end_equal(source, target, plugin, scenarios):
+    pipeline = copy_scenarios(source, target, scenarios, plugin)
+    run_scenarios(pipeline, scenarios)
+    apply_scenarios(pipeline)
+    assert_equal(pipeline, scenarios)
