@@ -132,20 +132,12 @@ class ShardJobs:
     ) -> Sequence[ShardResult | PgreplError]:
         spark = self._session()
         context: Any = self._started(spark).sparkContext
-        try:
+        with self._talking_to(spark):
             context.setJobDescription(_describe(tasks))
             # What Spark shows as the name of the stage.
             context.setLocalProperty("callSite.short", _describe(tasks))
             numbered = context.parallelize(list(tasks), task_count).setName(_APP_NAME)
             results: Sequence[ShardResult | PgreplError] = numbered.map(run_shard).collect()
-        except Exception as exc:
-            # Whether Spark itself has ended will be seen when it is needed next.
-            self._end(spark)
-            raise JobFailed(
-                "Spark lost a replay task",
-                hint="An executor or its Python worker ended; Spark's log says why. What it had"
-                " not committed is applied again.",
-            ) from exc
         reach("replayer.after_job")
         return results
 
@@ -175,12 +167,29 @@ class ShardJobs:
         self._failed_count = 0
         return session
 
+    @contextmanager
+    def _talking_to(self, spark: SessionInBackground) -> Iterator[None]:
+        """Take whatever goes wrong for a sign that Spark, or some of it, has ended."""
+        try:
+            yield
+        except Exception as exc:
+            # Whether Spark itself has ended will be seen when it is needed next.
+            self._end(spark)
+            raise JobFailed(
+                "Spark lost a replay task",
+                hint="An executor or its Python worker ended; Spark's log says why. What it had"
+                " not committed is applied again.",
+            ) from exc
+
     def _is_starting(self) -> bool:
         spark = self._spark
         return spark is not None and spark.is_starting
 
     def _core_count(self) -> int:
-        return self._session().jobs
+        spark = self._session()
+        self._started(spark)
+        with self._talking_to(spark):
+            return spark.jobs
 
     def _end(self, spark: SessionInBackground) -> None:
         """End a session, unless another thread has; what runs in it fails and is repeated."""

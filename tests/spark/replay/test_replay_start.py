@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import pytest
 
 from pgrepl.replayer import ReplaySettings
 from tests.support.machine.listening import family
+from tests.support.own_code import ROOT
 from tests.support.program import COMMAND, run_pgrepl, write_config
 from tests.support.running.backlog import die_at
 from tests.support.running.pipeline import Pipeline
@@ -172,6 +174,29 @@ def test_service_applies_before_spark_is_up_by_spark_and_when_its_jvm_has_died(s
         process.terminate()
         assert process.wait(60) == 0
     assert setup.pipeline.differences() == []
+
+
+def test_batch_of_its_own_is_repeated_when_spark_has_ended_before_it():
+    """It asks how many cores Spark has, to leave one of them to the batches of other sources."""
+    script = """
+import os, signal, threading
+from pgrepl.config.model import SparkConfig
+from pgrepl.replayer.settings import ReplaySettings
+from pgrepl.replayer.spark_job import JobFailed, ShardJobs
+from tests.spark.replay.test_replay_start import find_java
+jobs = ShardJobs(SparkConfig(master="local[2]"), ReplaySettings())
+assert jobs.wait(20_000, threading.Event())
+(java,) = find_java(os.getpid())
+os.kill(java, signal.SIGKILL)
+try:
+    jobs.run([], 20_000, is_alone=True)
+except JobFailed:
+    print("repeated")
+jobs.stop()
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout == "repeated\n", done.stderr
 
 
 @pytest.mark.soak
