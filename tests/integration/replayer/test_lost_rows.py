@@ -33,6 +33,23 @@ def states(pipeline):
     )
 
 
+def test_rows_that_are_only_appended_follow_and_an_update_is_noticed(pipeline, plugin):
+    source = pipeline.source
+    source.execute(
+        "insert into t values (4, 4)",
+        "truncate t",
+        "insert into t select g, g from generate_series(5, 8) g",
+    )
+    pipeline.apply(ALONE)
+    assert pipeline.differences() == []
+    assert states(pipeline) == [("other", "ready", False), ("t", "ready", False)]
+    source.execute("update t set a = 0 where id = 5")
+    pipeline.apply(ALONE)
+    if plugin == "pgoutput":
+        pipeline.receive()  # it counts what it was not sent
+    assert ("t", "ready", True) in states(pipeline)
+
+
 def test_insert_after_a_delete_that_was_not_sent_holds_up_no_ddl(pipeline):
     source = pipeline.source
     source.execute(
