@@ -6,6 +6,7 @@ keys. What they need of the source's schema is made with them, and nothing that 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from psycopg.sql import SQL, Composed, Identifier
@@ -66,6 +67,10 @@ __all__ = ["Join", "check_received", "publish"]
 _KEY_PHASES: tuple[Phase, ...] = ("key", "attach", "property")
 _LATE_PHASES: tuple[Phase, ...] = ("foreign_key", "validate", "valid_foreign_key")
 
+#: A receiver that has just started tells its patterns a moment after it took its lock.
+_BEGINS_S = 3.0
+_LOOK_S = 0.05
+
 
 def check_received(sides: Sides, tables: Sequence[SourceTable]) -> None:
     """Make sure that no receiver is at work that passes over the changes of these tables.
@@ -76,24 +81,33 @@ def check_received(sides: Sides, tables: Sequence[SourceTable]) -> None:
         naming a table that its patterns do not take in.
 
     """
-    with translated(sides.endpoint, "cannot look for the receiver"):
-        patterns = read_patterns(sides.target, sides.source_id)
-        is_running = find_holder(sides.target, receive_lock(sides.source.name)) is not None
-    if not is_running:
-        # The next one begins with today's patterns, where this one ended.
-        return
-    taken = (
-        TableSelection.of([])
-        if patterns is None
-        else TableSelection.of(patterns["tables"], patterns["exclude"])
-    )
-    for table in tables:
-        if not taken.matches(table.root_schema, table.root_name):
+    deadline = time.monotonic() + _BEGINS_S
+    while (table := _passed_over(sides, tables)) is not None:
+        if time.monotonic() > deadline:
             raise SourceError(
                 f'the receiver of source "{sides.source.name}" runs with patterns that do not take'
                 f" in {table}, so that its changes would be lost",
                 hint="Restart pgrepl receive with this configuration, then run the same command.",
             )
+        time.sleep(_LOOK_S)
+
+
+def _passed_over(sides: Sides, tables: Sequence[SourceTable]) -> SourceTable | None:
+    """Return a table that the patterns of the receiver which runs do not take in."""
+    with translated(sides.endpoint, "cannot look for the receiver"):
+        patterns = read_patterns(sides.target, sides.source_id)
+        is_running = find_holder(sides.target, receive_lock(sides.source.name)) is not None
+    if not is_running:
+        # The next one begins with today's patterns, where this one ended.
+        return None
+    taken = (
+        TableSelection.of([])
+        if patterns is None
+        else TableSelection.of(patterns["tables"], patterns["exclude"])
+    )
+    return next(
+        (table for table in tables if not taken.matches(table.root_schema, table.root_name)), None
+    )
 
 
 def publish(sides: Sides, tables: Sequence[SourceTable]) -> None:

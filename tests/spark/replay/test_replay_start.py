@@ -195,7 +195,8 @@ except JobFailed:
 jobs.stop()
 """
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
     assert done.stdout == "repeated\n", done.stderr
 
 

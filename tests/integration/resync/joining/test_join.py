@@ -11,6 +11,7 @@ from pgrepl.config.naming import TableSelection
 from pgrepl.errors import SourceError, TargetError
 from pgrepl.postgres.advisory_locks import receive_lock, take_lock
 from pgrepl.postgres.connect import connect
+from pgrepl.resync.joining import join
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from pgrepl.store.sources import record_patterns
@@ -138,6 +139,25 @@ def test_table_whose_changes_the_receiver_passes_over_is_refused(source, target)
         with pytest.raises(SourceError, match=r"patterns that do not take in app\.newer"):
             resync(target, source, "app.newer")
         record_patterns(receiver, source_id, include=["app.*"], exclude=[])
+        assert resync(target, source, "app.newer") == ["app.newer"]
+
+
+def test_receiver_that_has_just_started_is_waited_for(source, target, monkeypatch):
+    """It takes its lock first, and tells what it receives after that."""
+    make_tables(source)
+    copy(target, source)
+    source.execute(NEW)
+    source_id = target.value("select source_id from replication.source")
+    read_patterns = join.read_patterns
+
+    def read_and_tell(connection, number):
+        before = read_patterns(connection, number)
+        record_patterns(receiver, source_id, include=["app.*"], exclude=[])
+        return before
+
+    with connect(target.endpoint(Side.TARGET), "test") as receiver:
+        take_lock(receiver, receive_lock(source.name))
+        monkeypatch.setattr(join, "read_patterns", read_and_tell)
         assert resync(target, source, "app.newer") == ["app.newer"]
 
 
