@@ -13,7 +13,7 @@ from pgrepl.ddl_capture.missed import is_behind
 from pgrepl.errors import SourceChanged, TargetUnavailable
 from pgrepl.failpoint import reach
 from pgrepl.masking import set_salts
-from pgrepl.postgres.advisory_locks import resync_lock, take_lock
+from pgrepl.postgres.advisory_locks import resync_lock, take_lock, try_lock
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.chunked.chunk import (
     Chunk,
@@ -65,6 +65,9 @@ _BATCH_S = 10.0
 #: How often keys are read again when all ranges are there. A row whose key changes again and again,
 #: faster than replay follows, would be read for ever.
 _MOST_ROUNDS = 100
+#: How long, and how often, it is tried to take the lock of the name that DDL gave the table.
+_REFUSED_S = 3.0
+_REFUSED_LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +233,13 @@ class _Run:
         key = now.key
         if key == self._key:
             return False
-        take_lock(self._target, resync_lock(self._sides.source.name, key))
+        lock = resync_lock(self._sides.source.name, key)
+        # A command that was refused under the new name has it until its session has ended.
+        deadline = time.monotonic() + _REFUSED_S
+        while not try_lock(self._target, lock):
+            if time.monotonic() > deadline:
+                take_lock(self._target, lock)
+            time.sleep(_REFUSED_LOOK_S)
         self._key = key
         resync = replace(work.resync, schema_name=key[0], table_name=key[1])
         self._ending = Ending(self._target, self._endpoint, resync)
