@@ -14,7 +14,7 @@ from pgrepl.postgres.connect import connect
 from pgrepl.resync.joining import join
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
-from pgrepl.store.sources import record_patterns
+from pgrepl.store.sources import read_patterns, record_patterns
 from tests.support.program import run_pgrepl
 from tests.support.running.copying import Recorder, copy, make_config, slot_of, structure
 from tests.support.running.killing import write_copy_config
@@ -148,7 +148,6 @@ def test_receiver_that_has_just_started_is_waited_for(source, target, monkeypatc
     copy(target, source)
     source.execute(NEW)
     source_id = target.value("select source_id from replication.source")
-    read_patterns = join.read_patterns
 
     def read_and_tell(connection, number):
         before = read_patterns(connection, number)
