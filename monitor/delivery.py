@@ -25,7 +25,7 @@ _SHOWN = 200
 
 
 Way = Literal["command", "webhook"]
-"""How somebody is told."""
+"""How an alert is delivered."""
 
 
 class DeliveryFailed(Exception):  # noqa: N818  names what happened

@@ -26,7 +26,7 @@ class _Move:
 
 
 class MovedTables:
-    """The tables whose schema was renamed while somebody receives."""
+    """The tables whose schema was renamed while a receiver runs."""
 
     def __init__(self) -> None:
         """Begin with none."""
