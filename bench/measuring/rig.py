@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -165,6 +166,12 @@ class Rig:
     def mark(self, name: str) -> str:
         """Commit a last transaction, and return the position before it."""
         source = self.source(name)
+        # A source notes every 15 seconds what runs, and decoding begins at such a note. As this one
+        # is loaded much faster than others are, that would be several rounds before.
+        source.execute(
+            "select pg_create_logical_replication_slot('note', 'pgoutput', true)",
+            "select pg_drop_replication_slot('note')",
+        )
         before = str(source.value("select pg_current_wal_insert_lsn()::text"))
         source.execute(f"insert into {MARKER} default values")
         return before
@@ -297,6 +304,9 @@ def _peak_mib(pid: int) -> int:
 def _receive_when(config: Config, ready: Event, go: Event) -> None:
     (source,) = config.sources.values()
     receiver = Receiver(config, source, notifier=Notifier({}))
+    # As the command does: one that is killed has not confirmed what it received, and the source
+    # would decode that again, also for the rounds to come.
+    signal.signal(signal.SIGTERM, lambda *_: receiver.stop())
     # What there is of a fork is not the receiver's to look through.
     gc.freeze()
     ready.set()
