@@ -41,6 +41,7 @@ from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_stat
 from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.journal import captured_statement
 from pgrepl.ddl_capture.policy.missing_objects import is_needless
+from pgrepl.ddl_capture.policy.rows_may_differ import leaves_rows
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError, refine, skip_reason
 from pgrepl.ddl_capture.policy.screening import Screening
 from pgrepl.ddl_capture.policy.skipped import forget_dropped, rename_skipped
@@ -105,7 +106,7 @@ class Application:
             self._record("skipped", "the copy of the table was made after it")
             return
         self._run_text(tree)
-        if is_in_copy:
+        if is_in_copy and not leaves_rows(tree):
             # A resync copies rows, and the structure came by this; what it did to rows that the
             # copy has as they were afterwards, nobody knows.
             for table in self._scope.replicated():

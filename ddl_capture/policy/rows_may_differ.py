@@ -14,10 +14,11 @@ from pgrepl.syntax.nodes import texts
 from pgrepl.syntax.parse import Tree
 from pgrepl.syntax.statement_kinds import statement_of
 
-__all__ = ["reason_to_resync"]
+__all__ = ["leaves_rows", "reason_to_resync"]
 
 _AT = pg_query_pb2.AlterTableType
 _CON = pg_query_pb2.ConstrType
+_DROPS = frozenset({_AT.AT_DropColumn, _AT.AT_DropConstraint, _AT.AT_DropNotNull})
 _SERIAL = frozenset({"serial", "serial2", "serial4", "serial8", "bigserial", "smallserial"})
 
 
@@ -34,6 +35,16 @@ def reason_to_resync(tree: Tree, rewrites: Sequence[Rewrite]) -> str | None:
         if command.subtype == _AT.AT_AddColumn and _is_numbered(column):
             return f'column "{column.colname}" was added with values that only the source knows'
     return None
+
+
+def leaves_rows(tree: Tree) -> bool:
+    """Whether a statement takes something away, and what is left of each row is as it was."""
+    kind, statement = statement_of(tree)
+    if kind == "DropStmt":
+        return True
+    return kind == "AlterTableStmt" and all(
+        node.alter_table_cmd.subtype in _DROPS for node in statement.cmds
+    )
 
 
 def _is_numbered(column: Tree) -> bool:

@@ -255,3 +255,29 @@ def test_renamed_while_nobody_captures_ddl_it_is_named(pipeline):
     uninstall(pipeline.config.sources[pipeline.source.name])
     with pytest.raises(SourceChanged, match=r"app\.t"):
         resync(pipeline, "app.t", "waiting", once(pipeline, "alter table app.t rename to tt"))
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("alter table app.t drop n", None),
+        ("alter table app.t drop constraint few", None),
+        (
+            "alter table app.t drop n, alter body type text using body || '!'",
+            "its copy was made after ALTER TABLE, applied later",
+        ),
+    ],
+)
+def test_what_was_dropped_before_a_copy_goes_when_its_turn_comes(pipeline, statement, reason):
+    pipeline.source.execute("alter table app.t add constraint few check (n < 1000)")
+    pipeline.apply(ALONE)
+    pipeline.source.execute(statement)
+    pipeline.receive()
+    # The copy has a column more than the table, which keeps nobody from copying it again.
+    resync(pipeline, "app.t", "waiting", lambda: None)
+    pipeline.apply(ALONE)
+    marked = pipeline.target.value("select resync_reason from replication.source_table")
+    assert marked == reason
+    assert unequal(pipeline) == ([] if reason is None else ["app.t"])
+    kept = "select count(*) from pg_constraint where conname = 'few'"
+    assert pipeline.target.value(kept) == pipeline.source.value(kept)
