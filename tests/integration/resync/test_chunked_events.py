@@ -14,6 +14,7 @@ from pgrepl.config.dsn import Side
 from pgrepl.config.naming import TableSelection
 from pgrepl.ddl_capture import install
 from pgrepl.errors import AlreadyRunning, DdlError, TargetUnavailable
+from pgrepl.postgres.advisory_locks import find_holder, resync_lock, try_lock
 from pgrepl.postgres.connect import connect
 from pgrepl.resync.cancel import cancel_tables
 from pgrepl.resync.chunked.keys import find_key
@@ -21,7 +22,7 @@ from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import CancelledError, ResyncOptions
 from pgrepl.resync.run import resync_tables
 from tests.support.database import Database
-from tests.support.meanwhile import at_pause
+from tests.support.meanwhile import at_pause, meanwhile
 from tests.support.running.copying import Recorder
 from tests.support.running.live import Live
 from tests.support.waiting import wait_until
@@ -109,6 +110,9 @@ def test_ddl_is_waited_for_and_starts_it_over(live):
 
 def test_rename_is_followed(live):
     install(live.config.source("shop"))
+    endpoint = live.config.target.endpoint
+    was, now = (resync_lock("shop", ("app", name)) for name in ("t", "renamed"))
+    is_refused = threading.Event()
 
     def act() -> None:
         live.source.execute(
@@ -121,12 +125,30 @@ def test_rename_is_followed(live):
         other = ResyncOptions(tables=TableSelection.of(["app.renamed"]), way="chunked")
         with pytest.raises(AlreadyRunning):
             resync_tables(config, config.source("shop"), other, Recorder())
+        # Its session ends later than it does.
+        wait_until(lambda: try_lock(refused, now))
+        is_refused.set()
+
+    def asks() -> bool:
+        """Whether whoever copies the table asks for the lock of its new name."""
+        copier = find_holder(watcher, was) or 0
+        last = f"select query from pg_stat_activity where pid = {copier}"
+        return "pg_try_advisory_lock" in str(live.target.rows(last))
+
+    def end_late(stop: threading.Event) -> None:
+        wait_until(lambda: stop.is_set() or (is_refused.is_set() and asks()))
+        refused.close()
 
     config = live.config
     options = ResyncOptions(
         tables=TableSelection.of(["app.t"]), way="chunked", pause=at_pause(3, act)
     )
-    with live.streaming():
+    with (
+        connect(endpoint, "test") as refused,
+        connect(endpoint, "test") as watcher,
+        live.streaming(),
+        meanwhile(end_late),
+    ):
         report = resync_tables(config, config.source("shop"), options, Recorder())
     assert [table.name for table in report.tables] == ["app.renamed"]
     assert live.differences("renamed") == set()
