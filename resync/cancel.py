@@ -154,46 +154,25 @@ def _put_back(
     config: Config, source: SourceConfig, target: Connection, resync: ResyncRow
 ) -> CancelOutcome | None:
     """Put a table back; None: DDL has given it another name, or another state, meanwhile."""
-    source_id, key, endpoint = resync.source_id, resync.key, config.target.endpoint
     if resync.state == "catching up" and resync.way == "whole":
-        # The rows are in place: all that is left is what waited.
-        if find_kind(target, source_id, key) == "resync":
-            apply_waiting(config, target, source.name, [key])
-        else:
-            # Or that could not be applied, and the table is parked for it.
-            remove_resync(target, resync.resync_id)
+        _let_go_on(config, source, target, resync)
         return "done already"
-    is_live = resync.state_before == "ready"
     failed: PgreplError | None = None
     with target.transaction():
-        # As replay does: first who is parked, then where it stands.
-        follow_parking(target, source_id)
-        # Who applies changes of a new table in chunks has it in hand no more.
-        with saying_for_whom((endpoint, target), endpoint, ()):
-            take_positions(target, source_id)
-        now = find_resync_now(target, resync.resync_id)
-        if now is None or (now.key, now.state) != (key, resync.state):
+        if not _take_in_hand(config, target, resync):
             return None
-        remove_chunks(target, resync.resync_id)
-        remove_parts(target, source_id, [key])
-        drop_shadow(target, resync.resync_id)
-        drop_hidden(target, resync.resync_id)
-        is_parked_by_us = find_kind(target, source_id, key) == "resync"
-        if resync.state == "requested":
-            pass
-        elif resync.state_before is None:
-            remove_table_row(target, source_id, key)
-        else:
-            restore_table(target, source_id, key, resync.state_before, resync.reason_before)
+        is_parked_by_us = find_kind(target, resync.source_id, resync.key) == "resync"
+        is_live = resync.state_before == "ready"
+        _remove_copy(target, resync)
         if is_parked_by_us and not is_live:
             # Its changes were passed over before, too.
-            unpark(target, source_id, key)
+            unpark(target, resync.source_id, resync.key)
         remove_resync(target, resync.resync_id)
-        drop_hidden_roots(target, source_id)
+        drop_hidden_roots(target, resync.source_id)
         if is_parked_by_us and is_live:
             # Together with what is put back: nobody else would go on with the table.
             try:
-                retry_waiting(config, target, source.name, key)
+                retry_waiting(config, target, source.name, resync.key)
             except PgreplError as exc:
                 failed = exc
         reach("resync.before_cancel_commit")
@@ -201,3 +180,39 @@ def _put_back(
     if failed is not None:
         raise failed
     return "cancelled"
+
+
+def _let_go_on(config: Config, source: SourceConfig, target: Connection, resync: ResyncRow) -> None:
+    """Let a table go on whose rows are in place: all that is left is what waited."""
+    if find_kind(target, resync.source_id, resync.key) == "resync":
+        apply_waiting(config, target, source.name, [resync.key])
+    else:
+        # Or that could not be applied, and the table is parked for it.
+        remove_resync(target, resync.resync_id)
+
+
+def _take_in_hand(config: Config, target: Connection, resync: ResyncRow) -> bool:
+    """Keep replay from a table until the transaction ends; False: DDL has changed its resync."""
+    endpoint = config.target.endpoint
+    # As replay does: first who is parked, then where it stands.
+    follow_parking(target, resync.source_id)
+    # Who applies changes of a new table in chunks has it in hand no more.
+    with saying_for_whom((endpoint, target), endpoint, ()):
+        take_positions(target, resync.source_id)
+    now = find_resync_now(target, resync.resync_id)
+    return now is not None and (now.key, now.state) == (resync.key, resync.state)
+
+
+def _remove_copy(target: Connection, resync: ResyncRow) -> None:
+    """Remove what a resync has made, and say of its table again what was said before."""
+    source_id, key = resync.source_id, resync.key
+    remove_chunks(target, resync.resync_id)
+    remove_parts(target, source_id, [key])
+    drop_shadow(target, resync.resync_id)
+    drop_hidden(target, resync.resync_id)
+    if resync.state == "requested":
+        return
+    if resync.state_before is None:
+        remove_table_row(target, source_id, key)
+    else:
+        restore_table(target, source_id, key, resync.state_before, resync.reason_before)

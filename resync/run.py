@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import psycopg
 
@@ -24,7 +24,7 @@ from pgrepl.postgres.advisory_locks import (
     share_session_lock,
     take_lock,
 )
-from pgrepl.postgres.connect import connect
+from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.server import identify
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.resync.changed import TablesChangedError, await_settled
@@ -121,66 +121,111 @@ def _attempt(
         migrate(target, endpoint)
         share_session_lock(target, copy_lock(source.name))
         with translated(endpoint, "cannot go on"):
-            row = _checked(source, find_source(target, source.name))
-            check_same(source, row, identify(source.endpoint, _STAGE))
-            drop_orphans(target, endpoint)
-            source_session = stack.enter_context(connect(source.endpoint, _STAGE))
-            with translated(source.endpoint, "cannot prepare the session"):
-                source_session.execute(
-                    "select set_config('lock_timeout', %s, false)", (f"{options.wait_s}s",)
-                )
-                check_rules(source_session, source)
-            check_current(target, row.source_id, source.name, source.rules)
-            sides = Sides(
-                config=config,
-                source=source,
-                options=options,
-                row=row,
-                target=target,
-                source_session=source_session,
-            )
-            check_slot(sides)
-            with sides.saying_for_whom(target):
-                forget_ended(target, row, read_table_names(source_session))
-            choosing = Choosing(sides)
-            with sides.saying_for_whom(source_session):
-                tables = choosing.choose()
-            gone = choosing.forget_gone()
-            passed_over = choosing.find_passed_over()
-        is_any = bool(tables or gone or choosing.empty_roots)
-        if choosing.unreadable and not is_any:
-            raise unreadable_error(source.endpoint, choosing.unreadable)
-        if passed_over and not is_any and not options.is_where_needed:
-            names = ", ".join(shown_name(*key) for key in passed_over)
+            sides = _open_sides(config, source, options, target, stack)
+            chosen = _choose(sides)
+        chosen.check(sides)
+        tables = _copy(sides, chosen, watcher, go_on)
+    return ResyncReport(
+        source=source.name,
+        tables=tables,
+        gone=chosen.gone,
+        unreadable=chosen.choosing.unreadable,
+        passed_over=chosen.passed_over,
+        seconds=0.0,
+    )
+
+
+def _open_sides(
+    config: Config,
+    source: SourceConfig,
+    options: ResyncOptions,
+    target: Connection,
+    stack: ExitStack,
+) -> Sides:
+    """Connect to the source, and make sure that it is the one that was copied, by its rules."""
+    row = _checked(source, find_source(target, source.name))
+    check_same(source, row, identify(source.endpoint, _STAGE))
+    drop_orphans(target, config.target.endpoint)
+    source_session = stack.enter_context(connect(source.endpoint, _STAGE))
+    with translated(source.endpoint, "cannot prepare the session"):
+        source_session.execute(
+            "select set_config('lock_timeout', %s, false)", (f"{options.wait_s}s",)
+        )
+        check_rules(source_session, source)
+    check_current(target, row.source_id, source.name, source.rules)
+    sides = Sides(
+        config=config,
+        source=source,
+        options=options,
+        row=row,
+        target=target,
+        source_session=source_session,
+    )
+    check_slot(sides)
+    return sides
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What was found for the names given."""
+
+    choosing: Choosing
+    tables: Sequence[SourceTable]
+    gone: Sequence[tuple[str, str]]
+    passed_over: Sequence[tuple[str, str]]
+
+    def check(self, sides: Sides) -> None:
+        """Refuse names for which there is nothing to do, unless nothing may be needed."""
+        if self.tables or self.gone or self.choosing.empty_roots:
+            return
+        if self.choosing.unreadable:
+            raise unreadable_error(sides.source.endpoint, self.choosing.unreadable)
+        if sides.options.is_where_needed:
+            return
+        name = sides.source.name
+        if self.passed_over:
+            names = ", ".join(shown_name(*key) for key in self.passed_over)
             raise UsageError(
-                f'the patterns of source "{source.name}" do not take in {names}: a copy that is'
+                f'the patterns of source "{name}" do not take in {names}: a copy that is'
                 " there stays as it is, and gets no changes",
                 hint="Take it in in pgrepl.toml, restart pgrepl receive, and run the same command.",
             )
-        if not is_any and not options.is_where_needed:
-            raise UsageError(
-                f'no replicated table of source "{source.name}" matches the names given',
-                hint="Write schema.table as on the source; * stands for any characters.",
-            )
-        make_empty_roots(sides, choosing.empty_roots)
-        References(sides, tables).drop()
-        run = _Run(sides, choosing, watcher)
-        copied, live = run.copy(tables) if tables else ((), ())
-        if copied:
-            watcher.begin("changes that waited")
-            go_on(copied)
-            run.finish()
-        if tables:
-            note_awaited(sides)
-            make_late_keys(sides)
-    return ResyncReport(
-        source=source.name,
-        tables=[*copied, *live],
-        gone=gone,
-        unreadable=choosing.unreadable,
-        passed_over=passed_over,
-        seconds=0.0,
-    )
+        raise UsageError(
+            f'no replicated table of source "{name}" matches the names given',
+            hint="Write schema.table as on the source; * stands for any characters.",
+        )
+
+
+def _choose(sides: Sides) -> _Chosen:
+    """Forget what has ended, and look for the tables asked for."""
+    with sides.saying_for_whom(sides.target):
+        forget_ended(sides.target, sides.row, read_table_names(sides.source_session))
+    choosing = Choosing(sides)
+    with sides.saying_for_whom(sides.source_session):
+        tables = choosing.choose()
+    return _Chosen(choosing, tables, choosing.forget_gone(), choosing.find_passed_over())
+
+
+def _copy(
+    sides: Sides,
+    chosen: _Chosen,
+    watcher: Watcher,
+    go_on: Callable[[Sequence[TableProgress]], None],
+) -> Sequence[TableProgress]:
+    """Copy the tables, apply what waited, and make the foreign keys between them."""
+    make_empty_roots(sides, chosen.choosing.empty_roots)
+    References(sides, chosen.tables).drop()
+    if not chosen.tables:
+        return ()
+    run = _Run(sides, chosen.choosing, watcher)
+    copied, live = run.copy(chosen.tables)
+    if copied:
+        watcher.begin("changes that waited")
+        go_on(copied)
+        run.finish()
+    note_awaited(sides)
+    make_late_keys(sides)
+    return [*copied, *live]
 
 
 def make_awaited_keys(config: Config, source: SourceConfig) -> None:

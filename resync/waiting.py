@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 
 import psycopg
 
@@ -47,41 +48,59 @@ def saying_for_whom(
         when one of the resyncs is cancelled while the session waits for a lock.
 
     """
-    is_over, is_cancelled = threading.Event(), threading.Event()
-    endpoint, connection = waiting
+    patience_s = TOLD_AFTER_S if patience_s is None else patience_s
+    watch = _Watch(*waiting, target, resync_ids, patience_s)
+    thread = threading.Thread(target=watch.look, name="pgrepl-waiting", daemon=True)
+    thread.start()
+    try:
+        yield
+    except (psycopg.Error, PgreplError) as exc:
+        if watch.is_cancelled.is_set():
+            raise CancelledError("the resync was cancelled while it waited for a lock") from exc
+        raise
+    finally:
+        watch.is_over.set()
+        thread.join()
 
-    def look() -> None:
-        if is_over.wait(TOLD_AFTER_S if patience_s is None else patience_s):
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """Looks, in a thread of its own, for whom a session waits."""
+
+    endpoint: Endpoint
+    connection: Connection
+    target: Endpoint
+    resync_ids: Sequence[int]
+    patience_s: float
+    is_over: threading.Event = field(default_factory=threading.Event)
+    is_cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def look(self) -> None:
+        """Look until it is over, after a while."""
+        if self.is_over.wait(self.patience_s):
             return
         told = ""
         # Who cannot be seen is not named; what waits is none the worse.
         with (
             suppress(psycopg.Error, PgreplError),
-            connect(endpoint, _STAGE) as watcher,
-            connect(target, _STAGE) as listener,
+            connect(self.endpoint, _STAGE) as watcher,
+            connect(self.target, _STAGE) as listener,
         ):
-            while not is_over.is_set():
-                blockers = find_blockers(watcher, connection.info.backend_pid)
+            while not self.is_over.is_set():
+                blockers = find_blockers(watcher, self.connection.info.backend_pid)
                 said = ", ".join(map(str, blockers))
                 if said and said != told:
                     told = said
-                    logger.warning("%s: the resync waits for %s", endpoint, said)
-                if blockers and is_any_cancelled(listener, resync_ids) and not is_over.is_set():
-                    is_cancelled.set()
-                    connection.cancel_safe()
-                is_over.wait(_LOOK_S)
+                    logger.warning("%s: the resync waits for %s", self.endpoint, said)
+                if blockers:
+                    self._hear_cancel(listener)
+                self.is_over.wait(_LOOK_S)
 
-    thread = threading.Thread(target=look, name="pgrepl-waiting", daemon=True)
-    thread.start()
-    try:
-        yield
-    except (psycopg.Error, PgreplError) as exc:
-        if is_cancelled.is_set():
-            raise CancelledError("the resync was cancelled while it waited for a lock") from exc
-        raise
-    finally:
-        is_over.set()
-        thread.join()
+    def _hear_cancel(self, listener: Connection) -> None:
+        """End what the session waits in, when a resync is cancelled."""
+        if is_any_cancelled(listener, self.resync_ids) and not self.is_over.is_set():
+            self.is_cancelled.set()
+            self.connection.cancel_safe()
 
 
 def hearing_cancel(
