@@ -262,7 +262,8 @@ class _Run:
         table = replace(work.table, schema=self._key[0], name=self._key[1])
         obstacle = find_obstacle(self._sides.source_session, self._target, self._sides.row, table)
         if obstacle is not None:
-            if self._sides.options.starts_over and is_behind(
+            options = self._sides.options
+            if options.starts_over and is_behind(
                 self._sides.source_session, self._target, self._sides.row
             ):
                 # It may be gone when DDL is applied that changes the key.
@@ -272,6 +273,13 @@ class _Run:
                 )
             raise ObstacleError(work.table, obstacle)
         return [column.name for column in find_key(self._sides.source_session, work.table.oid)]
+
+    def _renew_key(self, copy: LiveCopy) -> None:
+        """Have a table that starts over copied by the key of now, which changes come with."""
+        key = self._find_key()
+        if key != list(copy.key):
+            with self._on_target("cannot start over"):
+                set_chunk_key(self._target, self._resync_id, key)
 
     def _make(self) -> ChunkMaker:
         """Read what the table is like now."""
@@ -306,6 +314,8 @@ class _Run:
             if copy.is_cancelled:
                 raise CancelledError(f"the resync of {self._work.table} was cancelled")
             check_unlocked(self._target, self._source_id, self._key)
+        if copy.version is None:
+            self._renew_key(copy)
         _, key_count = self._ending.count_left()
         if key_count:
             self._count_round(copy)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
+from pgrepl.ddl_capture import install
+from pgrepl.errors import DdlError
 from tests.support.running.live import Live
 
 #: Of each table its columns, and an expression that gives row ``g`` its key.
@@ -91,3 +94,33 @@ def _writing(live: Live, name: str) -> Callable[[float], None]:
         live.replay()
 
     return pause
+
+
+@pytest.mark.parametrize("is_captured", [True, False])
+def test_identity_that_changes_meanwhile_does_not_start_it_over_for_ever(
+    source, target, tmp_path, is_captured
+):
+    live = Live(source, target, tmp_path).begin(
+        "create table t (id int primary key, k int not null constraint t_k unique, n int)"
+    )
+    if is_captured:
+        install(live.config.source("shop"))
+    source.execute(f"insert into app.t select g, -g, g from generate_series(1, {ROWS}) g")
+    live.follow()
+    target.execute("update app_copy.t set n = 0")
+    passes = iter(range(100))
+
+    def write(_: float) -> None:
+        if next(passes) == 1:
+            source.execute(
+                "begin; alter table app.t replica identity using index t_k;"
+                " update app.t set n = n + 1 where id = 1; commit"
+            )
+        # As long as it lasts: each of them comes with the new identity.
+        source.execute("update app.t set n = n + 1 where id = 2")
+        live.follow()
+
+    with nullcontext() if is_captured else pytest.raises(DdlError, match="another key"):
+        live.resync("t", pause=write)
+    live.follow()
+    assert not is_captured or live.differences("t") == set()
