@@ -6,7 +6,7 @@ have another structure on the source by now, and no row of the log says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgrepl.catalog.names import extension_schemas
@@ -96,8 +96,17 @@ def _is_covered(start: Lsn | None, status: CaptureStatus) -> bool:
     )
 
 
-def is_behind(source_session: Connection, target: Connection, row: SourceRow) -> bool:
-    """Whether DDL in the log, if there is one that may be read, is not applied yet."""
+def is_behind(
+    source_session: Connection,
+    target: Connection,
+    row: SourceRow,
+    first_seen: MutableMapping[int, Lsn] | None = None,
+) -> bool:
+    """Whether DDL in the log, if there is one that may be read, is not applied yet.
+
+    ``first_seen``: what whoever asks again and again keeps in between. On a source that is written
+    to without a pause, replay would never be as far as the source is by then.
+    """
     ((is_readable,),) = source_session.execute(
         "select exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace"
         " where n.nspname = 'pgrepl' and c.relname = 'ddl_log'"
@@ -106,33 +115,38 @@ def is_behind(source_session: Connection, target: Connection, row: SourceRow) ->
     if not is_readable:
         return False
     # A row's number is where the WAL stood when it was written.
-    ((newest, head),) = source_session.execute(
-        "select max(id), case when pg_is_in_recovery() then pg_last_wal_replay_lsn()"
-        " else pg_current_wal_insert_lsn() end from pgrepl.ddl_log"
-    ).fetchall()
+    ((newest,),) = source_session.execute("select max(id) from pgrepl.ddl_log").fetchall()
     applied = read_least_applied(target, row.source_id) or row.consistent_point or Lsn(0)
     if newest is None:
         return False
     if newest > int(applied):
         return True
     # Its transaction may have committed, and be in the stream, long after that.
-    return _is_any_unknown(source_session, target, row) and not _has_passed(target, row, head)
+    return _is_any_awaited(source_session, target, row, {} if first_seen is None else first_seen)
 
 
-def _is_any_unknown(source_session: Connection, target: Connection, row: SourceRow) -> bool:
-    """Whether the target knows nothing of a transaction that has written to the log of late."""
+def _is_any_awaited(
+    source_session: Connection,
+    target: Connection,
+    row: SourceRow,
+    first_seen: MutableMapping[int, Lsn],
+) -> bool:
+    """Whether a transaction that has written to the log of late may still be in the stream.
+
+    One of which the target knows nothing committed before it was seen first.
+    """
     rows = source_session.execute(
-        "select array_agg(id) from pgrepl.ddl_log"
+        "select array_agg(id), case when pg_is_in_recovery() then pg_last_wal_replay_lsn()"
+        " else pg_current_wal_insert_lsn() end from pgrepl.ddl_log"
         " where id > %s and stmt_at > now() - interval '1 day' group by xid",
         (int(row.consistent_point or Lsn(0)),),
     ).fetchall()
-    known = read_known(target, row.source_id, [number for (numbers,) in rows for number in numbers])
-    return any(known.isdisjoint(numbers) for (numbers,) in rows)
-
-
-def _has_passed(target: Connection, row: SourceRow, position: Lsn) -> bool:
-    passed = read_passed(target, row.source_id)
-    return passed is not None and passed >= position
+    ids = [number for numbers, _ in rows for number in numbers]
+    known = read_known(target, row.source_id, ids)
+    unknown = {min(numbers): head for numbers, head in rows if known.isdisjoint(numbers)}
+    passed = read_passed(target, row.source_id) or Lsn(0)
+    heads = [first_seen.setdefault(number, head) for number, head in unknown.items()]
+    return any(head > passed for head in heads)
 
 
 def _selected(source_session: Connection, source: SourceConfig) -> Iterator[TableName]:

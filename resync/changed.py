@@ -69,7 +69,8 @@ def await_settled(
             if is_renamed and not is_capturing(session):
                 break
             is_held = any(table.oid in busy for table in changed.tables)
-            if not is_held and _is_settled(session, target, row, changed.tables, names):
+            is_late = is_behind(session, target, row, options.ddl_seen)
+            if not (is_held or is_late) and _is_settled(target, row, changed.tables, names):
                 return [names[table.oid] for table in changed.tables if table.oid in names]
             if time.monotonic() > deadline:
                 break
@@ -78,15 +79,12 @@ def await_settled(
 
 
 def _is_settled(
-    session: Connection,
     target: Connection,
     row: SourceRow,
     tables: Sequence[SourceTable],
     names: Mapping[int, tuple[str, str]],
 ) -> bool:
-    """Whether the copies have the names of now, and no DDL waits for them."""
-    if is_behind(session, target, row):
-        return False
+    """Whether the copies have the names of now, and no DDL waits with them."""
     copies = {oid: key for key, oid in read_source_oids(target, row.source_id).items()}
     keys = {copies[table.oid] for table in tables if table.oid in copies}
     if keys != {names[table.oid] for table in tables if table.oid in copies and table.oid in names}:

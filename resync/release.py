@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pgrepl.basebackup.report import Phase
@@ -12,6 +12,7 @@ from pgrepl.catalog.unreadable import unreadable_error
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
 from pgrepl.ddl_capture import Applier
 from pgrepl.errors import PgreplError, UsageError
+from pgrepl.lsn import Lsn
 from pgrepl.postgres.advisory_locks import (
     copy_lock,
     resync_lock,
@@ -107,6 +108,8 @@ class TableCopies:
     """Copies tables by processes of our own, as Spark is replay's."""
 
     config: Config
+    #: What each source's copies know of its log of DDL.
+    _ddl_seen: dict[str, dict[int, Lsn]] = field(default_factory=dict)
 
     def copy(
         self, source: str, tables: Sequence[tuple[str, str]], pause: Callable[[float], None]
@@ -121,6 +124,7 @@ class TableCopies:
             wait_s=_WAIT_S,
             is_local=True,
             starts_over=False,
+            ddl_seen=self._ddl_seen.setdefault(source, {}),
             pause=pause,
         )
         config = self.config.source(source)

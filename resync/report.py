@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass, field
 
 from pgrepl.catalog.unreadable import Unreadable
 from pgrepl.config.naming import TableSelection
 from pgrepl.errors import Interrupted
+from pgrepl.lsn import Lsn
 from pgrepl.resync.choice import WayAsked
 from pgrepl.store.tables.copy_work import TableProgress
 
@@ -37,6 +38,8 @@ class ResyncOptions:
     #: Whether to wait for replay, and start over, when a table changes as its copy begins; replay
     #: itself comes back later.
     starts_over: bool = True
+    #: What is known of the log of DDL; who copies tables again and again keeps it.
+    ddl_seen: MutableMapping[int, Lsn] = field(default_factory=dict)
     #: Sleeps, or raises to break it all off.
     pause: Callable[[float], None] = time.sleep
 

@@ -146,8 +146,9 @@ class Choosing:
 
     def _is_ddl_awaited(self) -> bool:
         """Whether captured DDL is not applied yet."""
+        sides = self._sides
         with translated(self._source.endpoint, "cannot look for DDL that waits"):
-            return is_behind(self._sides.source_session, self._target, self._sides.row)
+            return is_behind(sides.source_session, self._target, sides.row, sides.options.ddl_seen)
 
     def _is_any_ddl_parked(
         self, copies: Mapping[int, tuple[str, str]], tables: Sequence[SourceTable]

@@ -161,8 +161,8 @@ class HousekeepingConfig:
     history: timedelta = field(
         default=timedelta(days=30),
         metadata=keys.duration(
-            "how long bindings and the history of parked tables and DDL are kept: a whole number"
-            " and `s`, `min`, `h` or `d`",
+            "how long bindings and the history of parked tables and DDL are kept, that of DDL two"
+            " days at least: a whole number and `s`, `min`, `h` or `d`",
             high=_LONGEST_HISTORY,
         ),
     )

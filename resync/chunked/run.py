@@ -264,7 +264,7 @@ class _Run:
         if obstacle is not None:
             options = self._sides.options
             if options.starts_over and is_behind(
-                self._sides.source_session, self._target, self._sides.row
+                self._sides.source_session, self._target, self._sides.row, options.ddl_seen
             ):
                 # It may be gone when DDL is applied that changes the key.
                 raise SourceChanged(

@@ -114,3 +114,24 @@ def test_ddl_of_a_transaction_that_was_open_for_long_is_waited_for(pipeline, sta
     pipeline.apply(ALONE)
     assert left(pipeline) == []
     assert pipeline.differences("app") == []
+
+
+def test_ddl_of_which_nothing_is_known_is_waited_for_until_replay_has_passed_it(pipeline):
+    """However much is written to the source meanwhile."""
+    config, source, target = pipeline.config, pipeline.source, pipeline.target
+    source.execute("alter table app.v add m int")
+    follow(pipeline)
+    target.execute(
+        "delete from replication.ddl_history", f"alter table {pipeline.schema('app')}.t drop body"
+    )
+    copies = TableCopies(config)
+    source.execute("update app.v set n = 100")
+    with pytest.raises(TargetError, match="has other columns"):
+        copies.copy(source.name, [("app", "t")], lambda _: None)
+    follow(pipeline)
+    source.execute("update app.v set n = 200")
+    copies.copy(source.name, [("app", "t")], lambda _: None)
+    resync(pipeline, "app.fresh")
+    pipeline.apply(ALONE)
+    assert left(pipeline) == []
+    assert pipeline.differences("app") == []
