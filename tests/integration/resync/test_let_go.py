@@ -7,10 +7,14 @@ import threading
 import pytest
 
 from pgrepl.config.naming import TableSelection
-from pgrepl.errors import TargetError
+from pgrepl.errors import TargetError, TargetLocked
+from pgrepl.postgres.connect import connect
+from pgrepl.resync import Resyncer
 from pgrepl.resync.release import TableCopies
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
+from pgrepl.store.sources import find_source
+from tests.support.meanwhile import again, meanwhile
 from tests.support.running.copying import Recorder
 from tests.support.running.overtaking import (
     HAPPENINGS,
@@ -88,6 +92,61 @@ def test_table_in_chunks_that_is_locked_waits_alone_and_goes_on_in_chunks(
         options = ResyncOptions(tables=chosen, way="chunked", wait_s=20, pause=pause)
         resync_tables(config, config.sources[source.name], options, Recorder())
         assert "a lock on the copy of app.t" in caplog.text
+    resync(pipeline, "app.fresh")
+    pipeline.apply(ALONE)
+    assert left(pipeline) == []
+    assert pipeline.differences("app") == []
+
+
+def test_due_table_that_is_locked_when_its_copy_is_killed_waits_alone(pipeline):
+    config, source, target = pipeline.config, pipeline.source, pipeline.target
+    for name in ("t", "v"):
+        target.execute(
+            "insert into replication.resync_due (source_id, schema_name, table_name, reason)"
+            f" select source_id, 'app', '{name}', 'a test' from replication.source"
+        )
+    half_copied(pipeline, "t")
+    due = "select table_name::text from replication.resync_due"
+    resyncer = Resyncer(config, backoff_s=0)
+    with target.connect() as holder, connect(config.target.endpoint, "test") as control:
+        row = find_source(control, source.name)
+        assert row is not None
+        holder.autocommit = False
+        holder.execute(f"lock table {pipeline.schema('app')}.t in share mode".encode())
+        source.execute("update app.t set n = -1", "update app.v set n = -2")
+        follow(pipeline)
+        assert pipeline.parked() == [("t", "locked on the target by another session")]
+        resyncer.finish(control, row)
+        assert target.rows(due) == [("t",)]
+        holder.rollback()
+        follow(pipeline)
+        assert pipeline.parked() == []
+        with meanwhile(again(lambda: follow(pipeline), 0.05)):
+            assert resyncer.finish(control, row)
+    resync(pipeline, "app.fresh")
+    pipeline.apply(ALONE)
+    assert left(pipeline) == []
+    assert pipeline.differences("app") == []
+
+
+def test_batch_waits_for_the_lock_of_a_table_in_chunks_as_for_any_other(pipeline):
+    """As `consistency = "batch"` promises; nothing is parked, and nothing is applied twice."""
+    source, target = pipeline.source, pipeline.target
+    half_copied(pipeline, "t")
+    pipeline.options = {"consistency": "batch"}
+    values = f"select distinct n from {pipeline.schema('app')}.v"
+    with target.connect() as holder:
+        holder.autocommit = False
+        holder.execute(f"lock table {pipeline.schema('app')}.t in share mode".encode())
+        source.execute("update app.v set n = -3", "update app.t set n = n - 100")
+        pipeline.receive()
+        result = pipeline.replay(ALONE)
+        assert isinstance(result.error, TargetLocked)
+        assert pipeline.parked() == []
+        assert len(target.rows(values)) == 60
+    pipeline.apply(ALONE)
+    assert target.rows(values) == [(-3,)]
+    resync(pipeline, "app.t", way="chunked")
     resync(pipeline, "app.fresh")
     pipeline.apply(ALONE)
     assert left(pipeline) == []
