@@ -12,6 +12,8 @@ from functools import cache
 from typing import Any
 
 import postgast
+from google.protobuf.internal import api_implementation
+from google.protobuf.message import DecodeError
 from postgast import pg_query_pb2
 
 __all__ = [
@@ -24,10 +26,12 @@ __all__ = [
     "parse_one",
     "parse_relation",
     "parse_texts",
+    "parse_type",
     "print_expression",
     "print_type",
     "quoted_constant",
     "quoted_names",
+    "scan",
     "to_sql",
     "token_name",
     "walk",
@@ -50,7 +54,22 @@ _POSITIONS = frozenset(
     }
 )
 _DOT = ord(".")
+_COMMA, _SEMICOLON = ord(","), ord(";")
+_OPENING, _CLOSING = frozenset(map(ord, "([")), frozenset(map(ord, ")]"))
 _LATER_WORD = "system_user"
+#: Functions here and elsewhere call themselves for each level of a tree, of which Python does not
+#: do many more; an operator is two levels.
+_MOST_LEVELS = 400
+#: libpg_query calls itself for each level too and counts none, until its stack ends and the program
+#: with it.
+_MOST_NESTED = 10_000
+#: So many words, one inside the other, make fewer levels than the most.
+_SHALLOW = 100
+_TOO_DEEP = "it is nested too deeply"
+
+# Without it a message of more than 100 levels, as of 50 operators, is refused.
+if hasattr(api_implementation._c_module, "SetAllowOversizeProtos"):  # noqa: SLF001  nothing else sets it
+    api_implementation._c_module.SetAllowOversizeProtos(True)  # noqa: FBT003, SLF001
 
 
 class SqlSyntaxError(ValueError):
@@ -96,8 +115,29 @@ def parse_one(sql: str) -> Tree:
 
 def parse_relation(text: str) -> tuple[str, str]:
     """Return schema, which may be empty, and name out of a text that names a relation."""
-    relation = parse_one(f"select from {text}").select_stmt.from_clause[0].range_var
-    return relation.schemaname, relation.relname
+    statement = parse_one(f"select from {text}")
+    relations = statement.select_stmt.from_clause
+    if relations and relations[0].HasField("range_var"):
+        relation = relations[0].range_var
+        names = (
+            [relation.schemaname, relation.relname] if relation.schemaname else [relation.relname]
+        )
+        if is_same(statement, parse_one(f"select from {quoted_names(*names)}")):
+            return relation.schemaname, relation.relname
+    message = "the text is not the name of a relation"
+    raise SqlSyntaxError(message)
+
+
+def parse_type(text: str) -> Tree:
+    """Return what a text means that names a type."""
+    statement = parse_one(f"select null::{text}")
+    targets = statement.select_stmt.target_list
+    if targets and targets[0].res_target.val.HasField("type_cast"):
+        type_name = targets[0].res_target.val.type_cast.type_name
+        if is_same(statement, _null_of(type_name)):
+            return type_name
+    message = "the text is not the name of a type"
+    raise SqlSyntaxError(message)
 
 
 def to_sql(statement: Tree) -> str:
@@ -106,7 +146,7 @@ def to_sql(statement: Tree) -> str:
     script.stmts.add().stmt.CopyFrom(statement)
     try:
         sql: str = postgast.deparse(script)
-        again = postgast.parse(sql)
+        again = _read(sql)
     except postgast.PgQueryError as exc:
         raise SqlSyntaxError(str(exc)) from exc
     if len(again.stmts) != 1 or not is_same(again.stmts[0].stmt, statement):
@@ -124,9 +164,7 @@ def print_expression(expression: Tree) -> str:
 
 def print_type(type_name: Tree) -> str:
     """Print the name of a type as SQL."""
-    (tree,) = parse("select null::int")
-    tree.select_stmt.target_list[0].res_target.val.type_cast.type_name.CopyFrom(type_name)
-    return to_sql(tree).removeprefix("SELECT NULL::")
+    return to_sql(_null_of(type_name)).removeprefix("SELECT NULL::")
 
 
 def is_same(one: Tree, other: Tree) -> bool:
@@ -136,12 +174,11 @@ def is_same(one: Tree, other: Tree) -> bool:
 
 def walk(tree: Tree) -> Iterator[Tree]:
     """Yield every message of a tree, a parent before its children."""
-    yield tree
-    for field, value in tree.ListFields():
-        if field.message_type is None:
-            continue
-        for child in value if field.is_repeated else (value,):
-            yield from walk(child)
+    waiting = [tree]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting += reversed(_children(part))
 
 
 def names_in(sql: str) -> Iterator[tuple[str, str]]:
@@ -149,11 +186,8 @@ def names_in(sql: str) -> Iterator[tuple[str, str]]:
 
     Text constants are looked into as well: ``nextval('shop.number')`` names ``shop.number``.
     """
+    tokens = scan(sql)
     text = sql.encode()
-    try:
-        tokens = list(postgast.scan(sql).tokens)
-    except postgast.PgQueryError as exc:
-        raise SqlSyntaxError(str(exc)) from exc
     for index, token in enumerate(tokens):
         if token.token == pg_query_pb2.SCONST:
             yield from _names_in_constant(text[token.start + 1 : token.end - 1].decode())
@@ -179,7 +213,24 @@ def token_name(token: str) -> str:
     """Return the name that a token stands for."""
     if token.startswith('"'):
         return token[1:-1].replace('""', '"')
-    return token.lower()
+    # Of bytes only the letters of ASCII change, as in PostgreSQL.
+    return token.encode().lower().decode()
+
+
+def scan(sql: str) -> list[Tree]:
+    """Return the tokens of a script, comments among them."""
+    _check_text(sql)
+    try:
+        return list(postgast.scan(sql).tokens)
+    except postgast.PgQueryError as exc:
+        raise SqlSyntaxError(str(exc)) from exc
+
+
+def _null_of(type_name: Tree) -> Tree:
+    """Return the statement that reads a null of a type."""
+    tree = parse_one("select null::int")
+    tree.select_stmt.target_list[0].res_target.val.type_cast.type_name.CopyFrom(type_name)
+    return tree
 
 
 def _parse(sql: str) -> Tree:
@@ -191,14 +242,82 @@ def _parse_either(sql: str) -> tuple[Tree, str]:
 
     A word that a server before 16 takes for a name is one where it could be nothing else.
     """
+    _check_text(sql)
     try:
-        return postgast.parse(sql), sql
+        return _read(sql), sql
     except postgast.PgQueryError as exc:
         quoted = _with_later_words_quoted(sql)
         if quoted != sql:
             with suppress(postgast.PgQueryError):
-                return postgast.parse(quoted), quoted
+                return _read(quoted), quoted
         raise SqlSyntaxError(str(exc)) from exc
+
+
+def _check_text(sql: str) -> None:
+    """Refuse what no server can have sent, and what C would read as another text."""
+    try:
+        sql.encode()
+    except UnicodeEncodeError as exc:
+        message = "the text is not valid Unicode"
+        raise SqlSyntaxError(message) from exc
+    if "\0" in sql:
+        message = "the text holds the character NUL"
+        raise SqlSyntaxError(message)
+
+
+def _read(sql: str) -> Tree:
+    """Return the trees of a script, each no deeper than whoever goes through it can go."""
+    nested = len(sql) if len(sql) <= _SHALLOW else _nested_at_most(scan(sql))
+    if nested > _MOST_NESTED:
+        raise SqlSyntaxError(_TOO_DEEP)
+    try:
+        script = postgast.parse(sql)
+    except DecodeError as exc:
+        raise SqlSyntaxError(_TOO_DEEP) from exc
+    if nested > _SHALLOW:
+        _check_depth(script)
+    return script
+
+
+def _check_depth(script: Tree) -> None:
+    level: list[Tree] = [script]
+    for _ in range(_MOST_LEVELS):
+        level = [child for part in level for child in _children(part)]
+        if not level:
+            return
+    raise SqlSyntaxError(_TOO_DEEP)
+
+
+def _children(part: Tree) -> list[Tree]:
+    children: list[Tree] = []
+    for field, value in part.ListFields():
+        if field.message_type is not None:
+            children += value if field.is_repeated else (value,)
+    return children
+
+
+def _nested_at_most(tokens: list[Tree]) -> int:
+    """Return how many words of a script may be one inside the other.
+
+    What commas separate stands side by side.
+    """
+    most = depth = 0
+    counts = [0]
+    for token in tokens:
+        kind = token.token
+        if kind == _COMMA or (kind == _SEMICOLON and len(counts) == 1):
+            depth -= counts[-1]
+            counts[-1] = 0
+            continue
+        if kind in _CLOSING and len(counts) > 1:
+            depth -= counts.pop()
+            continue
+        counts[-1] += 1
+        depth += 1
+        if kind in _OPENING:
+            counts.append(0)
+        most = max(most, depth)
+    return most
 
 
 def _with_later_words_quoted(sql: str) -> str:
@@ -206,8 +325,8 @@ def _with_later_words_quoted(sql: str) -> str:
     if _LATER_WORD not in sql.lower():
         return sql
     try:
-        tokens = postgast.scan(sql).tokens
-    except postgast.PgQueryError:
+        tokens = scan(sql)
+    except SqlSyntaxError:
         return sql
     content, end = sql.encode(), 0
     pieces: list[bytes] = []

@@ -24,6 +24,8 @@ from pgrepl.syntax.parse import (
     names_in,
     parse,
     parse_relation,
+    parse_type,
+    print_type,
     quoted_constant,
     quoted_names,
     to_sql,
@@ -300,9 +302,9 @@ class _Remapper:
             if schema != old:
                 constant.sval.sval = quoted_names(schema, name)
         elif kind == "regtype":
-            (statement,) = parse(f"select null::{text}")
-            self.apply(statement)
-            constant.sval.sval = to_sql(statement).partition("::")[2]
+            type_name = parse_type(text)
+            self.apply(type_name)
+            constant.sval.sval = print_type(type_name)
         elif any(f"{schema}." in text for schema in self._names.schemas):
             raise RemapError(f"a constant of type {kind} names a schema")
 

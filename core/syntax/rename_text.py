@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-import postgast
 from postgast import pg_query_pb2
 
 from pgrepl.syntax.parse import (
@@ -22,6 +21,7 @@ from pgrepl.syntax.parse import (
     parse_one,
     quoted_constant,
     quoted_names,
+    scan,
     token_name,
     walk,
     without_positions,
@@ -150,13 +150,9 @@ def _pairs(
 
 def _scan(text: str) -> list[_Token]:
     content = text.encode()
-    try:
-        tokens = postgast.scan(text).tokens
-    except postgast.PgQueryError as exc:
-        raise SqlSyntaxError(str(exc)) from exc
     return [
         _Token(token.token, token.start, token.end, content[token.start : token.end].decode())
-        for token in tokens
+        for token in scan(text)
         if token.token not in (pg_query_pb2.SQL_COMMENT, pg_query_pb2.C_COMMENT)
     ]
 
