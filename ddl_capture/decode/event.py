@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from pgrepl.ddl_capture.definition import DefinitionError, TableDefinition, decode_definition
@@ -120,16 +120,16 @@ def decode_event(row: Mapping[str, str | None]) -> CapturedEvent:
             xid=int(_need(row, "xid")),
             query=row.get("query") or "",
             context=row.get("context"),
-            bodies=_load(row.get("bodies"), []),
-            ordinal=None if row.get("ordinal") is None else int(_need(row, "ordinal")),
-            path=_load(row.get("path"), []),
+            bodies=_texts(_load(row.get("bodies"), [])),
+            ordinal=None if row.get("ordinal") is None else _ordinal(_need(row, "ordinal")),
+            path=_texts(_load(row.get("path"), [])),
             invoker=_need(row, "invoker"),
-            extensions=_load(row.get("extensions"), {}),
-            objects=[TouchedObject(**item) for item in _load(row.get("objects"), [])],
-            dropped=[DroppedObject(**item) for item in _load(row.get("dropped"), [])],
+            extensions=_named(_load(row.get("extensions"), {})),
+            objects=[_touched(item) for item in _load(row.get("objects"), [])],
+            dropped=[_dropped(item) for item in _load(row.get("dropped"), [])],
             rewritten=_rewrite(_load(row.get("rewritten"), None)),
             tables=[decode_definition(item) for item in _load(row.get("tables"), [])],
-            settings=_load(row.get("settings"), {}),
+            settings=_named(_load(row.get("settings"), {})),
             locale=row.get("locale"),
             homonyms=_homonyms(_load(row.get("homonyms"), None)),
         )
@@ -149,6 +149,13 @@ def _need(row: Mapping[str, str | None], column: str) -> str:
     return str(value)
 
 
+def _ordinal(text: str) -> int:
+    """Read which of the statements of a message it is, counted from 1."""
+    if (number := int(text)) < 1:
+        raise ValueError(text)
+    return number
+
+
 def _kind(text: str) -> EventKind:
     if text not in get_args(EventKind):
         raise ValueError(text)
@@ -156,12 +163,89 @@ def _kind(text: str) -> EventKind:
 
 
 def _load(text: str | None, default: Any) -> Any:  # noqa: ANN401  whatever JSON holds
-    return default if text is None else json.loads(text)
+    if text is None:
+        return default
+    value = json.loads(text)
+    # No server prints a character that none of its texts can have.
+    if "\\u" in text and any(map(_is_foreign, _words_of(value))):
+        raise ValueError("foreign characters")
+    return value
+
+
+def _words_of(value: object) -> Iterator[str]:
+    """Yield the texts of a value, names of fields among them."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str(word):
+                yield word
+            case dict(fields):
+                waiting += [*fields, *fields.values()]
+            case list(items):
+                waiting += items
+
+
+def _is_foreign(word: str) -> bool:
+    return "\0" in word or any("\ud800" <= character <= "\udfff" for character in word)
+
+
+def _check_texts(*values: object) -> None:
+    if not all(isinstance(value, str) for value in values):
+        raise TypeError("no text")
+
+
+def _check_flag(value: object) -> None:
+    if not isinstance(value, bool):
+        raise TypeError("neither true nor false")
+
+
+def _given(*values: object) -> Iterator[object]:
+    return (value for value in values if value is not None)
+
+
+def _texts(value: object) -> Sequence[str]:
+    if not isinstance(value, list):
+        raise TypeError("no list")
+    _check_texts(*value)
+    return value
+
+
+def _named(value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise TypeError("no object")
+    _check_texts(*value.values())
+    return value
+
+
+def _touched(value: Mapping[str, Any]) -> TouchedObject:
+    own = TouchedObject(**value)
+    _check_texts(own.tag, own.type)
+    # A GRANT has no identity.
+    _check_texts(*_given(own.schema, own.name, own.identity))
+    return own
+
+
+def _dropped(value: Mapping[str, Any]) -> DroppedObject:
+    own = DroppedObject(**value)
+    _check_texts(own.type, *_given(own.schema, own.identity))
+    _check_flag(own.is_original)
+    return replace(own, names=() if own.names is None else _texts(own.names))
 
 
 def _rewrite(value: Mapping[str, Any] | None) -> Rewrite | None:
-    return None if value is None else Rewrite(**value)
+    if value is None:
+        return None
+    own = Rewrite(**value)
+    _check_texts(own.schema, own.name)
+    if not isinstance(own.reason, int):
+        raise TypeError("no number")
+    return own
 
 
 def _homonyms(value: Mapping[str, Any] | None) -> Homonyms | None:
-    return None if value is None else Homonyms(**value)
+    if value is None:
+        return None
+    own = Homonyms(**value)
+    _check_texts(*_texts(own.functions), *_texts(own.operators))
+    _check_flag(own.has_casts)
+    return own

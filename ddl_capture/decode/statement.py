@@ -38,7 +38,7 @@ _BOUNDARIES = frozenset(
     }
 )
 #: How an account of calls begins: with a statement of an SQL function, or one of another language.
-FUNCTION = re.compile(r'SQL function "(?:.*?)" statement (\d+)(?:\n|$)', re.DOTALL)
+FUNCTION = re.compile(r'SQL function "(?:.*?)" statement ([1-9][0-9]{0,8})(?:\n|$)', re.DOTALL)
 STATEMENT = 'SQL statement "'
 
 
