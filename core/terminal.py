@@ -16,7 +16,15 @@ from typing import Any
 
 from pgrepl.lsn import Lsn
 
-__all__ = ["command", "counted", "json_text", "print_time", "printable", "shell_word"]
+__all__ = [
+    "command",
+    "counted",
+    "json_text",
+    "print_time",
+    "printable",
+    "shell_word",
+    "toml_text",
+]
 
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "'": r"\'", "\\": r"\\"}
 # JSON writes characters from here on in two halves.
@@ -70,6 +78,15 @@ def json_text(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401 
     return _LINES.sub(lambda line: "".join(map(_json_character, line[0])), text)
 
 
+def toml_text(text: str) -> str:
+    r"""Return a text as TOML has it, with every character escaped that is none to see.
+
+    >>> print(toml_text('a "b"\x7f'))
+    "a \"b\"\u007f"
+    """
+    return '"' + "".join(map(_toml_character, text)) + '"'
+
+
 def shell_word(word: str) -> str:
     r"""Quote a word for a shell; one that no terminal could show, as bash and zsh write it.
 
@@ -107,6 +124,14 @@ def _json_character(c: str) -> str:
         return c
     # Not by json itself, which would leave DEL as it is.
     return f"\\u{ord(c):04x}" if ord(c) < _ASTRAL else json.dumps(c)[1:-1]
+
+
+def _toml_character(c: str) -> str:
+    if c in ('"', "\\"):
+        return f"\\{c}"
+    if c.isprintable():
+        return c
+    return f"\\u{ord(c):04x}" if ord(c) < _ASTRAL else f"\\U{ord(c):08x}"
 
 
 def _shell_character(c: str) -> str:

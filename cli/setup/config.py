@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.cli.invocation import Invocation
 from pgrepl.cli.options import JsonOption
 from pgrepl.cli.output.results import print_json, print_line
-from pgrepl.terminal import json_text
+from pgrepl.terminal import json_text, toml_text
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
@@ -59,7 +59,7 @@ def _without_passwords(value: Any) -> Any:  # noqa: ANN401  whatever a section h
 
 
 def _print_section(path: str, values: dict[str, Any]) -> None:
-    """Print a section as TOML; JSON's texts, numbers and lists are TOML's too."""
+    """Print a section as TOML; JSON's numbers are TOML's too."""
     if path == "sources":
         for name, source in values.items():
             _print_section(f"sources.{name}", source)
@@ -72,7 +72,7 @@ def _print_section(path: str, values: dict[str, Any]) -> None:
 
 def _toml(value: Any) -> str:  # noqa: ANN401  whatever a section holds
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{json_text(k)} = {_toml(v)}' for k, v in value.items())}}}"
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return f"{{{', '.join(f'{toml_text(k)} = {_toml(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
-    return json_text(value)
+    return toml_text(value) if isinstance(value, str) else json_text(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -14,9 +15,10 @@ _LONGEST = timedelta(days=365)
 
 
 def _check_webhook(address: str) -> str | None:
-    parts = urlsplit(address)
-    if parts.scheme in ("http", "https") and parts.hostname and address.isascii():
-        return None
+    with suppress(ValueError):
+        parts = urlsplit(address)
+        if parts.scheme in ("http", "https") and parts.hostname and address.isascii():
+            return None
     # The address may be a secret.
     return "must be an address that begins with http:// or https://"
 

@@ -133,6 +133,8 @@ class Dsn:
 def _parse(text: str) -> dict[str, str]:
     try:
         return {key: str(value) for key, value in conninfo_to_dict(text).items()}
+    except UnicodeError:
+        raise DsnError(_NOT_A_DSN) from None
     except ProgrammingError as exc:
         unknown = _UNKNOWN_OPTION.search(str(exc))
         is_name = unknown and text.lstrip().startswith(unknown[1])

@@ -103,7 +103,7 @@ def load_config(path: Path) -> Config:
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    if path.exists() and not path.is_file():
+    if _is_there(path) and not path.is_file():
         raise ConfigError(f"cannot read {path}: it is not a file")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -78,7 +78,8 @@ def text(
     """Declare a text."""
 
     def read(section: Section, key: str, default: str) -> str:
-        value = section.text(key, default=default)
+        # A default is what the file can give.
+        value = section.text(key, default=default, may_be_empty=not default)
         _complain(section, key, check(value))
         return value
 
@@ -96,7 +97,10 @@ def converted(
     """Declare a text that a value is made of; ``empty`` stands for one that must be there."""
 
     def read(section: Section, key: str, default: T | None) -> T | None:
-        given = section.text(key, default=None if default is _REQUIRED else "")
+        may_be_empty = default is not _REQUIRED and not write(default)
+        given = section.text(
+            key, default=None if default is _REQUIRED else "", may_be_empty=may_be_empty
+        )
         return section.convert(key, given, make, fallback=empty if default is None else default)
 
     return {_KEY: Key(meaning=meaning, read=read, write=write, default_words=default_words)}
@@ -182,7 +186,7 @@ def secret(meaning: str, *, check: Check[str]) -> Metadata:
     """Declare a text that is shown nowhere; without it there is none."""
 
     def read(section: Section, key: str, default: str) -> str:
-        value = section.text(key, default=default)
+        value = section.text(key, default=default, may_be_empty=not default)
         _complain(section, key, check(value) if value else None)
         return value
 

@@ -19,6 +19,7 @@ T = TypeVar("T")
 # PostgreSQL's own units and meaning: powers of 1024.
 _SIZE = re.compile(r"([1-9][0-9]{0,8})\s*(kB|MB|GB|TB)")
 _UNITS = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_LONGEST_SHOWN = 1 << 64
 
 
 class Problems:
@@ -93,13 +94,13 @@ class Section:
             for number, item in enumerate(value, 1)
         ]
 
-    def text(self, key: str, *, default: str | None = None) -> str:
+    def text(self, key: str, *, default: str | None = None, may_be_empty: bool = False) -> str:
         """Take a text; one without a default must be there and not empty."""
         value = self._take(key)
         if isinstance(value, str) and "\0" in value:
             self.problem(key, "must not hold the character NUL")
             return default or ""
-        if isinstance(value, str) and value.strip():
+        if isinstance(value, str) and (value.strip() or (may_be_empty and not value)):
             return value
         if value is None and default is not None:
             return default
@@ -120,7 +121,9 @@ class Section:
             self.problem(key, f"must be a whole number, not {_kind(value)}")
             return default
         if not low <= value <= high:
-            self.problem(key, f"must lie between {low} and {high}, not {value}")
+            # Python prints no number of thousands of digits.
+            shown = f", not {value}" if abs(value) < _LONGEST_SHOWN else ""
+            self.problem(key, f"must lie between {low} and {high}{shown}")
             return default
         return value
 
@@ -226,6 +229,10 @@ class Section:
                 self.problem(f"{key}.{name}", "is set twice")
             elif isinstance(item, bool):
                 texts[name] = str(item).lower()
+            elif isinstance(item, int) and abs(item) >= _LONGEST_SHOWN:
+                self.problem(f"{key}.{name}", "is too big a number")
+            elif isinstance(item, str) and "\0" in item:
+                self.problem(f"{key}.{name}", "must not hold the character NUL")
             elif isinstance(item, str | int | float):
                 texts[name] = str(item)
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -66,7 +67,7 @@ class TopicPattern:
             raise ValueError(message)
         try:
             pattern = re.compile(self.text if self.is_open else re.escape(self.text))
-        except re.error as exc:
+        except (re.error, OverflowError, RecursionError) as exc:
             message = f'"{self.text}" is not a regular expression: {exc}'
             raise ValueError(message) from exc
         object.__setattr__(self, "_pattern", pattern)
@@ -93,8 +94,9 @@ def _check_debezium(name: str) -> str | None:
 
 
 def _check_registry(address: str) -> str | None:
-    if not address or urlsplit(address).scheme in ("http", "https"):
-        return None
+    with suppress(ValueError):
+        if not address or urlsplit(address).scheme in ("http", "https"):
+            return None
     return "is no address that begins with http:// or https://"
 
 

@@ -5,13 +5,13 @@ Made of the declarations of the keys, so that it says what the program does.
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
 
 from pgrepl.config.keys import documented
 from pgrepl.config.model import SECTIONS, SourceConfig
+from pgrepl.terminal import toml_text
 
 __all__ = ["make_template"]
 
@@ -46,7 +46,7 @@ def _section(name: str, kind: type, given: Mapping[str, str]) -> Iterator[str]:
         key = shown_key.strip("`")
         yield from _comment(meaning)
         if key in given:
-            yield f"{key} = {json.dumps(given[key], ensure_ascii=False)}"
+            yield f"{key} = {toml_text(given[key])}"
         elif default.startswith("`") and default != _NOTHING:
             value = default.strip("`").replace("NAME", name.rpartition(".")[2])
             yield f"# {key} = {value}"
