@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pgrepl.config.model import SourceConfig
@@ -12,7 +13,7 @@ from pgrepl.receiver.files.reader import SUFFIXES
 from pgrepl.receiver.streams.envelopes.envelope import table_of
 from pgrepl.receiver.streams.record import Place
 from pgrepl.store.streams import Partition
-from pgrepl.terminal import command
+from pgrepl.terminal import command, printable
 
 __all__ = [
     "by_table",
@@ -22,6 +23,8 @@ __all__ = [
     "lane_of",
     "mark_of",
     "new_partitions",
+    "told",
+    "unreadable",
 ]
 
 #: So much of its beginning tells a file from another that took its place ...
@@ -53,7 +56,38 @@ def find_files(config: SourceConfig) -> Mapping[str, Path]:
         and not any(part.startswith((".", "_")) for part in path.relative_to(root).parts)
         and path.is_file()
     ]
-    return {path.relative_to(root).as_posix(): path for path in sorted(found)}
+    names = {path.relative_to(root).as_posix(): path for path in sorted(found)}
+    for name in names:
+        _check_name(config, name)
+    return names
+
+
+def _check_name(config: SourceConfig, name: str) -> None:
+    """Refuse a name that the target cannot keep."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as exc:
+        raise SourceError(
+            f'source "{config.name}": the name of file {printable(name)} is not in UTF-8',
+            hint="Rename it, or take it out of the folder.",
+        ) from exc
+
+
+def unreadable(config: SourceConfig, exc: OSError) -> SourceError:
+    """Return the error for a file that the system does not let us read."""
+    return SourceError(
+        f'source "{config.name}": cannot read {exc.filename}: {exc.strerror}',
+        hint="Files that are received must stay where they are, and may only grow.",
+    )
+
+
+@contextmanager
+def told(config: SourceConfig) -> Iterator[None]:
+    """Raise what the file system says as an error of the source."""
+    try:
+        yield
+    except OSError as exc:
+        raise unreadable(config, exc) from exc
 
 
 def by_table(names: Iterable[str]) -> Sequence[Sequence[str]]:

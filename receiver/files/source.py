@@ -16,6 +16,7 @@ from pgrepl.receiver.files.folder import (
     lane_of,
     mark_of,
     new_partitions,
+    told,
 )
 from pgrepl.receiver.files.history import FilesHistory
 from pgrepl.receiver.files.stream import FilesStream
@@ -40,7 +41,8 @@ class FilesSource:
 
     def mark_end(self) -> Position:
         """Return a position that nothing lies after which is there now."""
-        return Lsn(sum(path.stat().st_size for path in find_files(self._config).values()))
+        with told(self._config):
+            return Lsn(sum(path.stat().st_size for path in find_files(self._config).values()))
 
     def close(self) -> None:
         """Keep nothing: files are opened when they are read."""
@@ -53,10 +55,11 @@ class FilesSource:
         files: dict[str, Path] = {}
 
         def look(known: Sequence[Partition]) -> Sequence[Partition]:
-            found = find_files(self._config)
-            check_known(self._config, known, found)
-            files.update(found)
-            fresh = new_partitions(known, found)
+            with told(self._config):
+                found = find_files(self._config)
+                check_known(self._config, known, found)
+                files.update(found)
+                fresh = new_partitions(known, found)
             spool.add_partitions(fresh)
             for own in fresh:
                 envelope.restore((own.topic, own.partition), {}, 1)
@@ -85,8 +88,9 @@ class FilesSource:
         envelope = make_envelope(self._config, spool, lane_of)
         spool.set_format(envelope.format, "UTF8")
         known = spool.read_partitions()
-        files = find_files(self._config)
-        check_known(self._config, known, files)
+        with told(self._config):
+            files = find_files(self._config)
+            check_known(self._config, known, files)
         for own in known:
             envelope.restore((own.topic, own.partition), envelope_state(own), 1)
         intake = self._make_intake(spool, envelope, known, files)

@@ -16,7 +16,7 @@ from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
 from pgrepl.errors import PgreplError, SourceError, TargetError
 from pgrepl.position import Position
-from pgrepl.receiver.files.folder import by_table
+from pgrepl.receiver.files.folder import by_table, unreadable
 from pgrepl.receiver.files.reader import CorruptedFileError, FileReader, open_reader
 from pgrepl.receiver.source import Surroundings
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
@@ -80,7 +80,7 @@ class FilesStream:
             with suppress(StoppedInside):
                 self._run(writer, handing)
         except OSError as exc:
-            raise self._unreadable(exc) from exc
+            raise unreadable(self._config, exc) from exc
 
     def close(self) -> None:
         """Close what is open."""
@@ -151,16 +151,10 @@ class FilesStream:
             except CorruptedFileError as exc:
                 error = exc
             except OSError as exc:
-                error = self._unreadable(exc)
+                error = unreadable(self._config, exc)
             self._hold(names[0], name, error)
             return False
         return False
-
-    def _unreadable(self, exc: OSError) -> SourceError:
-        return SourceError(
-            f'source "{self._config.name}": cannot read {exc.filename}: {exc.strerror}',
-            hint="Files that are received must stay where they are, and may only grow.",
-        )
 
     def _hold(self, table: str, name: str, error: PgreplError) -> None:
         """Leave the files of a table where they are for now; others go on."""

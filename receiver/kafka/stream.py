@@ -223,7 +223,8 @@ class KafkaStream:
         if not any(held[0] == topic for held in self._held):
             logger.error(error.message, extra={"hint": error.hint})
         self._held[place] = error
-        self._consumer.pause([TopicPartition(topic, partition)])
+        with told(self._source, "cannot read records"):
+            self._consumer.pause([TopicPartition(topic, partition)])
 
     def _try_held(self) -> None:
         held, self._held = self._held, {}

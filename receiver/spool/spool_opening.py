@@ -57,7 +57,9 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
             )
         if not config.is_database:
             return _open_stream(connection, config, target)
-        source = _checked_source(find_source(connection, config.name), config)
+        with translated(target, "cannot read the source"):
+            found = find_source(connection, config.name)
+        source = _checked_source(found, config)
         _take_origin(connection, target, source)
         beside = _begin(config, target, source)
     except BaseException:

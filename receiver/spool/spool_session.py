@@ -59,6 +59,7 @@ from pgrepl.store.streams import (
 from pgrepl.store.tables.source_tables import read_source_oids
 from pgrepl.store.tables.table_marks import add_lost_table, read_marked
 from pgrepl.store.tables.unselected import find_unselected
+from pgrepl.terminal import printable
 
 __all__ = ["Progress", "SpoolSession"]
 
@@ -153,7 +154,7 @@ class SpoolSession:
     def note_parked(self, place: tuple[str, int, int], reason: str) -> None:
         """Record why a parked record still cannot be received."""
         with translated(self._endpoint, "cannot write the parked records"):
-            set_parked_reason(self._connection, self.source.source_id, place, reason)
+            set_parked_reason(self._connection, self.source.source_id, place, printable(reason))
 
     def read_buckets(self) -> Mapping[TableName, int]:
         """Return the buckets that tables were put into."""

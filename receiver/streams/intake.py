@@ -19,6 +19,7 @@ from pgrepl.receiver.streams.envelopes.envelope import EnvelopeReader
 from pgrepl.receiver.streams.record import Part, Place, Record
 from pgrepl.store.spool.spool_format import bucket_of
 from pgrepl.store.streams import OffsetMove, ParkedRecord, Partition
+from pgrepl.terminal import printable
 
 __all__ = ["Intake"]
 
@@ -157,6 +158,8 @@ class Intake:
 
     def park(self, record: Record, reason: str) -> None:
         """Keep a record that cannot be read."""
+        # It may quote a name with characters that no text of PostgreSQL's can have.
+        reason = printable(reason)
         topic, partition = record.place
         where = f"topic {topic}, partition {partition}, offset {record.offset}"
         if self._on_error == "stop":

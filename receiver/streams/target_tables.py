@@ -70,7 +70,10 @@ class TargetTables:
                 known = self._read(connection, name)
                 if not known:
                     # Where a person can make it.
-                    with connection.transaction():
+                    with (
+                        translated(self._endpoint, f"cannot make schema {shown_name(name[0])}"),
+                        connection.transaction(),
+                    ):
                         self._ensure_schema(connection, name[0])
             if known:
                 self._columns[name] = known

@@ -10,7 +10,7 @@ import struct
 import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO, Literal
 
@@ -210,7 +210,9 @@ class _RecordFile:
         return Record(self._place, offset, following, key, value, at_us)
 
     def close(self) -> None:
-        self._file.close()
+        # What it could not write before it cannot now; nobody reads it.
+        with suppress(OSError):
+            self._file.close()
 
 
 def _bytes(part: Part) -> bytes | None:

@@ -6,6 +6,7 @@ Records come from files: a broker would show nothing more.
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -198,3 +199,31 @@ def test_file_that_cannot_be_read_on_holds_up_its_table_alone(stream, folder):
         stream.receive()
     stream.replay()
     assert stream.rows("select id from feed_public.sound") == [(1,)]
+
+
+def test_reason_with_characters_that_no_text_has_is_kept(stream, folder):
+    """The name of a column that is missing is quoted: half a character ended receiving."""
+    path = folder / "public.t.jsonl"
+    path.write_text('{"id": 1}\n')
+    with pytest.raises(TargetError, match="no table"):
+        stream.receive()
+    stream.target.execute("create table feed_public.t (id int primary key)")
+    path.write_text('{"id": 1}\n{"id": 2, "a\\ud800": 1}\n{"id": 3, "a\\u0000": 1}\n')
+    stream.bring()
+    assert stream.rows("select id from feed_public.t") == [(1,)]
+    found = stream.rows("select reason from replication.parked_record order by record_offset")
+    missing = "the target's table has no column"
+    assert found == [(rf'{missing} "a\ud800"',), (rf'{missing} "a\x00"',)]
+
+
+def test_file_that_cannot_be_read_or_named_is_the_fault_of_the_source(stream, folder):
+    path = folder / "public.t.jsonl"
+    # Not even a superuser may read it.
+    path.symlink_to("/proc/sys/vm/drop_caches")
+    with pytest.raises(SourceError, match=r"cannot read .*public\.t\.jsonl"):
+        stream.receive()
+    path.unlink()
+    path = folder / os.fsdecode(b"public.\xff.jsonl")
+    path.write_text("")
+    with pytest.raises(SourceError, match=r"\\udcff\.jsonl is not in UTF-8"):
+        stream.receive()
