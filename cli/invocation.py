@@ -10,6 +10,7 @@ import functools
 import inspect
 import logging
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -117,10 +118,24 @@ def _as_error(exc: BaseException) -> PgreplError:
         return Interrupted("interrupted")
     if isinstance(exc, OSError | ImportError):
         return refusal_of(exc)
+    if (told := _as_database_error(exc)) is not None:
+        return told
     return PgreplError(
         f"unforeseen {type(exc).__name__}; this is a bug in pgrepl",
         hint="Run the command again with --debug and report what it prints.",
     )
+
+
+def _as_database_error(exc: BaseException) -> PgreplError | None:
+    """Return what a server or the way to it did in a moment that nothing else foresaw."""
+    # Only what has spoken to one can have its errors.
+    if "psycopg" not in sys.modules:
+        return None
+    import psycopg
+
+    from pgrepl.postgres.sqlstate import translate_untold
+
+    return translate_untold(exc) if isinstance(exc, psycopg.Error) else None
 
 
 def _merge_signature(run: Callable[..., None], command: Callable[..., None]) -> None:

@@ -21,11 +21,13 @@ from pgrepl.drop.unconfigured import unreached
 from pgrepl.errors import PgreplError, SourceError, TargetError
 from pgrepl.postgres.advisory_locks import copy_lock, receive_lock, take_lock
 from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.store.sources import SourceRow
 
 __all__ = ["drop_source", "privileged_script", "survey_source"]
 
 _STAGE = "drop"
+_LOCKING = "cannot lock the source"
 
 
 def survey_source(
@@ -113,7 +115,8 @@ def drop_source(
         row = find_row(target, endpoint, source.name) if target is not None else None
         slot = row.slot if row is not None else source.slot
         if target is not None:
-            take_lock(target, copy_lock(source.name))
+            with translated(endpoint, _LOCKING):
+                take_lock(target, copy_lock(source.name))
         # Without a target it is unknown whose the slot is; the configuration says it is ours.
         is_ours = row is not None or target is None
         if not is_source_gone and not has_dsn:
@@ -125,7 +128,8 @@ def drop_source(
         )
         if target is not None:
             # A receiver that pulls from the slot holds it only while a call lasts.
-            take_lock(target, receive_lock(source.name))
+            with translated(endpoint, _LOCKING):
+                take_lock(target, receive_lock(source.name))
         if target is not None and row is not None:
             clear_target(
                 target, endpoint, row, report, with_data=with_data, owner=source.owner_role

@@ -134,7 +134,8 @@ class Housekeeper:
         with connect(target, _STAGE) as connection:
             self._connection = connection
             try:
-                take_lock(connection, _STAGE)
+                with translated(target, "cannot begin"):
+                    take_lock(connection, _STAGE)
                 with self._chore(source, target, "cannot prune the history"):
                     count = prune_history(connection, source, self._config.housekeeping.history)
                     logger.debug("housekeeping: pruned", extra={"rows": count})

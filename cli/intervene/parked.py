@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,8 @@ __all__ = ["list_tables", "retry", "show", "skip"]
 #: What changes are called.
 _ACTIONS = {"I": "insert", "U": "update", "D": "delete", "T": "truncate"}
 
+_READING = "cannot read what waits"
+
 _Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="The table as SCHEMA.TABLE on the source.")
 ]
@@ -39,7 +42,7 @@ def list_tables(invocation: Invocation, *, json_output: JsonOption = False) -> N
     from pgrepl.store.parked import list_parked
 
     config = invocation.load_config()
-    with closing(_open(config)) as connection:
+    with _open(config) as connection:
         tables = list_parked(connection)
     if json_output:
         print_json([_as_json(table) for table in tables])
@@ -71,7 +74,7 @@ def show(
     from pgrepl.replayer.parked.parked_tables import find_parked, read_changes
 
     config = invocation.load_config()
-    with closing(_open(config)) as connection:
+    with _open(config) as connection:
         parked = find_parked(connection, config.source(source).name, table)
         changes = list(islice(read_changes(connection, parked), limit))
     shown = [
@@ -120,6 +123,7 @@ def retry(
     """
     from pgrepl.cli.intervene.parked_records import retry_parked_records
     from pgrepl.ddl_capture import Applier
+    from pgrepl.postgres.sqlstate import translated
     from pgrepl.replayer.parked.parked_tables import find_parked
     from pgrepl.replayer.parked.work_off import retry_table
     from pgrepl.replayer.session import open_session
@@ -132,7 +136,11 @@ def retry(
         retry_parked_records(config, source, record, json_output=json_output)
         return
     settings = ReplaySettings()
-    with closing(open_session(config.target.endpoint, settings)) as connection:
+    endpoint = config.target.endpoint
+    with (
+        closing(open_session(endpoint, settings)) as connection,
+        translated(endpoint, _READING),
+    ):
         parked = find_parked(connection, config.source(source).name, table)
         count = retry_table(connection, config, parked, Applier(config), settings)
     _report("applied", parked, count, json_output=json_output)
@@ -162,7 +170,7 @@ def skip(
 
     config = invocation.load_config()
     position = _parse_lsn(through)
-    with closing(_open(config)) as connection:
+    with _open(config) as connection:
         parked = find_parked(connection, config.source(source).name, table)
         if not yes:
             ask(f"Give up changes of {table}?")
@@ -170,13 +178,16 @@ def skip(
     _report("gave up", parked, count, json_output=json_output)
 
 
-def _open(config: Config) -> Connection:
+@contextmanager
+def _open(config: Config) -> Iterator[Connection]:
     from pgrepl.postgres.connect import connect
+    from pgrepl.postgres.sqlstate import translated
     from pgrepl.store.migrations import migrate
 
-    connection = connect(config.target.endpoint, "parked")
-    migrate(connection, config.target.endpoint)
-    return connection
+    endpoint = config.target.endpoint
+    with closing(connect(endpoint, "parked")) as connection, translated(endpoint, _READING):
+        migrate(connection, endpoint)
+        yield connection
 
 
 def _parse_lsn(text: str | None) -> Lsn | None:

@@ -8,7 +8,8 @@ service files are libpq's business.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Generator
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.adapt import Dumper, Loader
@@ -17,13 +18,14 @@ from psycopg.pq import Format
 
 from pgrepl.config.dsn import Endpoint
 from pgrepl.lsn import Lsn
-from pgrepl.postgres.sqlstate import translated
+from pgrepl.postgres.sqlstate import tell_endpoint, translated
 
 __all__ = ["CONNECT_TIMEOUT_S", "Connection", "connect", "conninfo"]
 
 logger = logging.getLogger(__name__)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+T = TypeVar("T")
 
 #: A server that does not answer within this time counts as dead, unless the DSN says otherwise.
 CONNECT_TIMEOUT_S = 10
@@ -55,6 +57,20 @@ _PINNED = {
 _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 _PG_LSN_OID = 3220
+
+
+class _Session(psycopg.Connection[tuple[Any, ...]]):
+    """Has errors know whose they are, should nothing translate them on their way."""
+
+    endpoint: Endpoint | None = None
+
+    def wait(self, gen: Generator[Any, Any, T], *times: Any, **more: Any) -> T:  # noqa: ANN401  as psycopg's
+        try:
+            return super().wait(gen, *times, **more)
+        except psycopg.Error as exc:
+            if self.endpoint is not None:
+                tell_endpoint(exc, self.endpoint)
+            raise
 
 
 class _LsnLoader(Loader):
@@ -122,7 +138,8 @@ def connect(
     """
     with translated(endpoint, "cannot connect"):
         text = conninfo(endpoint, stage, is_replication=is_replication, patience_s=patience_s)
-        connection = psycopg.connect(text, autocommit=autocommit)
+        connection = _Session.connect(text, autocommit=autocommit)
+    connection.endpoint = endpoint
     if logger.isEnabledFor(logging.DEBUG):
         shown = {"to": str(endpoint), "dsn": str(endpoint.dsn), "stage": stage}
         logger.debug("connected", extra=shown)

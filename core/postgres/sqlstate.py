@@ -24,7 +24,15 @@ from pgrepl.errors import (
     TargetUnavailable,
 )
 
-__all__ = ["is_refusal", "is_transient", "reason", "translate", "translated"]
+__all__ = [
+    "is_refusal",
+    "is_transient",
+    "reason",
+    "tell_endpoint",
+    "translate",
+    "translate_untold",
+    "translated",
+]
 
 #: Classes and codes that pass by themselves. Keep the list narrow: whatever is not in it waits
 #: for a person.
@@ -96,6 +104,8 @@ _CONNECT_RULES: tuple[tuple[str, bool, str], ...] = (
     ("unrecognized configuration parameter", False, "pgrepl needs PostgreSQL 15 or newer."),
 )
 _FATAL = "FATAL: "
+#: Where an error has whose it is.
+_ENDPOINT = "pgrepl_endpoint"
 
 
 def translate(exc: psycopg.Error, endpoint: Endpoint, action: str) -> PgreplError:
@@ -119,6 +129,17 @@ def translated(endpoint: Endpoint, action: str) -> Iterator[None]:
         yield
     except psycopg.Error as exc:
         raise translate(exc, endpoint, action) from exc
+
+
+def tell_endpoint(exc: psycopg.Error, endpoint: Endpoint) -> None:
+    """Note in an error whose session it is of."""
+    exc.__dict__[_ENDPOINT] = endpoint
+
+
+def translate_untold(exc: psycopg.Error) -> PgreplError | None:
+    """Return the pgrepl error for one that nothing else translated; None: nobody knows whose."""
+    endpoint = exc.__dict__.get(_ENDPOINT)
+    return None if endpoint is None else translate(exc, endpoint, "a statement failed")
 
 
 def is_transient(exc: psycopg.Error) -> bool:

@@ -11,12 +11,15 @@ import threading
 import time
 from contextlib import suppress
 
+import psycopg
 from psycopg.conninfo import make_conninfo
 
 from pgrepl.throwaway.self_closing import SelfClosing
 from tests.support.database import Database
 
 _HOST = "127.0.0.1"
+#: How a server says its process, and a key to cancel what it does.
+_BACKEND_KEY = b"K\0\0\0\x0c"
 
 
 class Proxy(SelfClosing):
@@ -35,6 +38,9 @@ class Proxy(SelfClosing):
         #: For how long each piece of data is held back.
         self.delay_s = 0.0
         self.has_swallowed = threading.Event()
+        #: The pieces of data until the session is ended that the last one is of.
+        self._pieces_left = 0
+        self._is_terminated = False
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
@@ -92,6 +98,20 @@ class Proxy(SelfClosing):
         """Let nothing more through on connections whose client sends this."""
         self._swallowed = command
 
+    def end_session_at(self, piece: int, *, is_terminated: bool) -> None:
+        """End a session before that piece of data passes, whoever sends it.
+
+        ``is_terminated``: by the server, as pg_terminate_backend does; else the connection is cut.
+        """
+        with self._lock:
+            self._is_terminated = is_terminated
+            self._pieces_left = piece
+
+    @property
+    def has_ended_session(self) -> bool:
+        """Whether that piece came."""
+        return self._pieces_left <= 0
+
     def _take_pairs(self) -> list[_Pair]:
         with self._lock:
             taken, self._pairs = self._pairs, []
@@ -127,6 +147,20 @@ class Proxy(SelfClosing):
         if self._swallowed and self._swallowed in data:
             pair.gate.clear()
             self.has_swallowed.set()
+        if self._pieces_left > 0:
+            with self._lock:
+                self._pieces_left -= 1
+                is_last = self._pieces_left == 0
+            if is_last:
+                self._end(pair)
+
+    def _end(self, pair: _Pair) -> None:
+        if not self._is_terminated or pair.pid is None:
+            pair.close()
+            return
+        # The session may have ended by itself, and the test with it.
+        with suppress(psycopg.Error), self._database.connect() as session:
+            session.execute("select pg_terminate_backend(%s, 5000)", (pair.pid,))
 
     def count(self, pair: _Pair, byte_count: int) -> None:
         """Hear that a pair has carried this number of bytes one way."""
@@ -142,6 +176,8 @@ class _Pair:
         self._server = server
         self.gate = threading.Event()
         self.gate.set()
+        #: The process of the server, once it has said so.
+        self.pid: int | None = None
         #: How many directions still carry something.
         self._open = 2
         self._lock = threading.Lock()
@@ -169,6 +205,8 @@ class _Pair:
         carried = 0
         with suppress(OSError):
             while data := source.recv(65536):
+                if self.pid is None and (at := data.find(_BACKEND_KEY)) >= 0:
+                    self.pid = int.from_bytes(data[at + 5 : at + 9])
                 self._proxy.look(self, data)
                 self.gate.wait()
                 if self._proxy.delay_s:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pgrepl import failpoint
+from pgrepl.config.model import Config
 from pgrepl.export.plan import ExportPlan, ExportSettings
 from pgrepl.export.run import Exporter, ExportResult
 from pgrepl.export.sinks.destinations import FilesDestination, make_plan
@@ -44,8 +45,8 @@ class FileExport:
             keep=self.keep,
         )
 
-    def run(self, *, restart: bool = False) -> ExportResult:
-        config = self.live.config
+    def run(self, *, restart: bool = False, config: Config | None = None) -> ExportResult:
+        config = config or self.live.config
         settings = ExportSettings(batch_changes=self.batch_changes)
         exporter = Exporter(config, config.sources["shop"], self.plan(), settings)
         return exporter.run(once=True, restart=restart)
