@@ -97,7 +97,7 @@ def converted(
     """Declare a text that a value is made of; ``empty`` stands for one that must be there."""
 
     def read(section: Section, key: str, default: T | None) -> T | None:
-        may_be_empty = default is not _REQUIRED and not write(default)
+        may_be_empty = default is not None and not write(default)
         given = section.text(
             key, default=None if default is _REQUIRED else "", may_be_empty=may_be_empty
         )

@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any
 
 import postgast
-from google.protobuf.internal import api_implementation
-from google.protobuf.message import DecodeError
+from google.protobuf.internal import api_implementation  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from postgast import pg_query_pb2
 
 __all__ = [

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import json
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 
 from pgrepl.config.file import load_config
+from pgrepl.ddl_capture.decode.ddl_texts import ddl_texts
 from pgrepl.ddl_capture.decode.event import decode_event
+from pgrepl.ddl_capture.decode.filled import FILLED, find_filled_table
+from pgrepl.ddl_capture.decode.statement import UnknownStatementError, find_statement
 from pgrepl.decoding.payload import PayloadDecoder
 from pgrepl.decoding.pgoutput import PgoutputPayload, PgoutputStream, by_table
 from pgrepl.decoding.shape import Column, Shape
@@ -26,10 +31,11 @@ from pgrepl.receiver.postgres.assembler import Assembler
 from pgrepl.receiver.postgres.slot.protocol import decode_keepalive
 from pgrepl.store.spool.spool_format import bucket_of
 from pgrepl.syntax.parse import SqlSyntaxError, parse
-from pgrepl.syntax.remap import RemapError, SchemaMap, remap
+from pgrepl.syntax.remap import ConfinedMap, RemapError, SchemaMap, remap
 from tests.fuzz import record_targets
 from tests.support.messages.assembling import make_assembler
 from tests.support.messages.routing import take_by_core, take_by_python
+from tests.support.observing.shown_config import shown_config
 
 __all__ = ["TARGETS"]
 
@@ -46,7 +52,8 @@ _SHAPE = Shape(
     ],
     ("id",),
 )
-_NAMES = SchemaMap({"shop": "db_shop", "Größe": "db_Größe"}, {("shop", "citext"): "public"})
+_MAPPED = {"shop": "db_shop", "Größe": "db_Größe"}, {("shop", "citext"): "public"}
+_NAMES, _CONFINED = SchemaMap(*_MAPPED), ConfinedMap(*_MAPPED)
 
 
 class _Table:
@@ -139,24 +146,35 @@ def _ddl_event(data: bytes) -> None:
         row = json.loads(data)
     except (ValueError, RecursionError):
         return  # the row itself comes from a decoder
-    if isinstance(row, dict) and all(isinstance(value, str | None) for value in row.values()):
-        decode_event(row)
+    if not isinstance(row, dict) or not all(isinstance(own, str | None) for own in row.values()):
+        return
+    event = decode_event(row)
+    ddl_texts(event)
+    # Both are errors that callers expect, here and below: the statement waits for a person.
+    with suppress(UnknownStatementError, SqlSyntaxError):
+        find_statement(event)
+        if event.tag in FILLED:
+            find_filled_table(event)
+    repr(event).encode()
 
 
 def _remap(data: bytes) -> None:
     text = data.decode("utf-8", "replace").replace("\0", " ")
-    # Both are errors that callers expect: the statement waits for a person.
-    with suppress(SqlSyntaxError, RemapError):
-        for statement in parse(text):
-            renamed = remap(statement, _NAMES, text if len(parse(text)) == 1 else None).sql
-            assert len(parse(renamed)) == 1
+    with suppress(SqlSyntaxError):
+        statements = parse(text)
+        for statement, names in product(statements, (_NAMES, _CONFINED)):
+            with suppress(RemapError):
+                renamed = remap(statement, names, text if len(statements) == 1 else None).sql
+                assert len(parse(renamed)) == 1
 
 
 def _config(data: bytes) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
-        load_config(Path(file.name))
+        config = load_config(Path(file.name))
+    # What is shown of it is TOML.
+    tomllib.loads(shown_config(config))
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import tomllib
-from contextlib import redirect_stdout
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pgrepl.cli.setup.config import _masked, _print_section
 from pgrepl.config.dsn import Dsn, DsnError
 from pgrepl.config.file import load_config
 from pgrepl.config.keys import documented
@@ -25,6 +22,7 @@ from pgrepl.durations import write_duration
 from pgrepl.errors import ConfigError
 from pgrepl.terminal import toml_text
 from tests.support.examples import examples
+from tests.support.observing.shown_config import shown_config
 
 UNICODE = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 TEXTS = UNICODE.filter(lambda text: "\0" not in text and text.strip())
@@ -111,7 +109,9 @@ def test_any_bytes_are_read_or_refused(path, content):
 def test_any_value_of_any_key_is_read_or_refused(path, data):
     def some(kind: str) -> dict[str, Any]:
         keys = st.sampled_from(KEYS[kind]) | TRAPS
-        return data.draw(st.dictionaries(keys, VALUES | TRAPS, max_size=4), label=kind)
+        drawn = st.dictionaries(keys, VALUES | TRAPS, max_size=4)
+        found: dict[str, Any] = data.draw(drawn, label=kind)
+        return found
 
     sections = {section: some(section) for section in SECTIONS}
     sections["target"].setdefault("dsn", "dbname=w")
@@ -121,7 +121,7 @@ def test_any_value_of_any_key_is_read_or_refused(path, data):
     sections["sources.shop"] = source
     found = load(path, written(sections).encode())
     if found is not None:
-        assert shown(found)
+        tomllib.loads(shown_config(found))
 
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
@@ -174,21 +174,12 @@ def valid() -> st.SearchStrategy[dict[str, dict[str, Any]]]:
     )
 
 
-def shown(config: Config) -> str:
-    """Return what ``pgrepl config show`` prints."""
-    with redirect_stdout(io.StringIO()) as out:
-        for section, values in _masked(config).items():
-            _print_section(section, values)
-    tomllib.loads(out.getvalue())
-    return out.getvalue()
-
-
 @given(sections=valid())
 def test_what_is_shown_of_a_configuration_is_that_configuration(path, sections):
     config = load(path, written(sections).encode())
     assert config is not None
     assert config.source("shop").dsn.parameters == conninfo_to_dict(sections["sources.shop"]["dsn"])
-    text = shown(config)
+    text = shown_config(config)
     if "********" not in text:
         assert load(path, text.encode()) == config
 
