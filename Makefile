@@ -56,7 +56,8 @@ MINUTES ?= 5
 soak: setup
 	PGREPL_SOAK_MINUTES=$(MINUTES) $(VENV_PYTHON) -m pytest tests/soak
 	$(VENV_PYTHON) -m pytest -m soak
-	PGREPL_EXAMPLES=40 $(VENV_PYTHON) -m pytest tests/unit/decoding tests/unit/receiver tests/unit/replayer tests/unit/resync
+	PGREPL_EXAMPLES=40 $(VENV_PYTHON) -m pytest tests/unit/decoding tests/unit/receiver tests/unit/replayer tests/unit/resync \
+		tests/unit/core tests/unit/ddl_capture
 
 # atheris is not among the pins: it lags the versions of Python that we test with.
 SECONDS ?= 60

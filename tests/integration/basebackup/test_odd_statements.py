@@ -60,3 +60,15 @@ def test_default_that_names_what_is_not_copied_is_skipped(source, target):
     assert skipped == [("default", "f"), ("default", "v")]
     values = source.rows("select v::int8, f, o::int8 from t")
     assert target.rows(f"select v::int8, f, o::int8 from {source.name}_public.t") == values
+
+
+def test_expressions_of_many_operators_are_copied(source, target):
+    """As a column that is made of all others: 50 operators were the end of the command."""
+    joined = " || ".join(["coalesce(a, '')"] * 60)
+    source.execute(
+        f"create table t (id int primary key, a text, b text generated always as ({joined}) stored,"
+        f" check ({joined} <> 'x'))",
+        "insert into t values (1, 'a')",
+    )
+    copy(target, source)
+    assert target.rows(f"select b from {source.name}_public.t") == [("a" * 60,)]
