@@ -101,14 +101,14 @@ class Application:
         tree = correct_kind(make_create_as(found.tree), self.event)
         self._learn_names(tree)
         tables = [table.key for table in self.tables]
-        is_in_copy = bool(tables) and self.target.is_in_copy(tables)
+        # A resync copies rows: an index, a comment or an option comes by its statement.
+        is_in_copy = not leaves_rows(tree) and bool(tables) and self.target.is_in_copy(tables)
         if is_in_copy and self._comparison().is_equal(self._scope.replicated()):
             self._record("skipped", "the copy of the table was made after it")
             return
         self._run_text(tree)
-        if is_in_copy and not leaves_rows(tree):
-            # A resync copies rows, and the structure came by this; what it did to rows that the
-            # copy has as they were afterwards, nobody knows.
+        if is_in_copy:
+            # What it did to rows that the copy has as they were afterwards, nobody knows.
             for table in self._scope.replicated():
                 key = mapped_name(table, self.target.names)
                 self.target.mark(key, f"its copy was made after {self.event.tag}, applied later")

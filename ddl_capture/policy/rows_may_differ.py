@@ -18,7 +18,17 @@ __all__ = ["leaves_rows", "reason_to_resync"]
 
 _AT = pg_query_pb2.AlterTableType
 _CON = pg_query_pb2.ConstrType
-_DROPS = frozenset({_AT.AT_DropColumn, _AT.AT_DropConstraint, _AT.AT_DropNotNull})
+#: What a statement does to a table and not to what is in it.
+_BESIDE_ROWS = frozenset(
+    {
+        *(_AT.AT_DropColumn, _AT.AT_DropConstraint, _AT.AT_DropNotNull, _AT.AT_ClusterOn),
+        *(_AT.AT_DropCluster, _AT.AT_SetStatistics, _AT.AT_SetStorage, _AT.AT_SetCompression),
+        *(_AT.AT_SetOptions, _AT.AT_ResetOptions, _AT.AT_SetRelOptions, _AT.AT_ResetRelOptions),
+    }
+)
+_BESIDE_TABLE = frozenset(
+    {"AlterStatsStmt", "CommentStmt", "CreateStatsStmt", "DropStmt", "IndexStmt"}
+)
 _SERIAL = frozenset({"serial", "serial2", "serial4", "serial8", "bigserial", "smallserial"})
 
 
@@ -38,13 +48,13 @@ def reason_to_resync(tree: Tree, rewrites: Sequence[Rewrite]) -> str | None:
 
 
 def leaves_rows(tree: Tree) -> bool:
-    """Whether a statement takes something away, and what is left of each row is as it was."""
+    """Whether a statement that runs later than its turn leaves what a table holds as it is."""
     kind, statement = statement_of(tree)
-    if kind == "DropStmt":
-        return True
-    return kind == "AlterTableStmt" and all(
-        node.alter_table_cmd.subtype in _DROPS for node in statement.cmds
-    )
+    if kind == "RenameStmt":
+        return statement.rename_type == pg_query_pb2.ObjectType.OBJECT_INDEX
+    if kind == "AlterTableStmt":
+        return all(node.alter_table_cmd.subtype in _BESIDE_ROWS for node in statement.cmds)
+    return kind in _BESIDE_TABLE
 
 
 def _is_numbered(column: Tree) -> bool:

@@ -281,3 +281,40 @@ def test_what_was_dropped_before_a_copy_goes_when_its_turn_comes(pipeline, state
     assert unequal(pipeline) == ([] if reason is None else ["app.t"])
     kept = "select count(*) from pg_constraint where conname = 'few'"
     assert pipeline.target.value(kept) == pipeline.source.value(kept)
+
+
+#: What a comparison of tables does not look at.
+_BESIDE = """
+select (select array_agg(indexname::text order by 1) from pg_indexes where schemaname = '{0}'),
+       (select array_agg(description order by 1) from pg_description
+         where objoid = '{0}.t'::regclass),
+       (select array_agg(attstattarget::text || attstorage::text order by attnum)
+          from pg_attribute where attrelid = '{0}.t'::regclass and attnum > 0),
+       (select reloptions from pg_class where oid = '{0}.t'::regclass),
+       (select count(*) from pg_statistic_ext)
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "create index by_n on app.t (n)",
+        "alter index app.by_body rename to by_text",
+        "drop index app.by_body",
+        "comment on column app.t.n is 'how many'",
+        "alter table app.t alter n set statistics 7, alter body set storage external",
+        "alter table app.t set (fillfactor = 70)",
+        "create statistics app.both on id, n from app.t",
+    ],
+)
+def test_what_a_copy_does_not_bring_comes_when_its_turn_comes(pipeline, statement):
+    pipeline.source.execute("create index by_body on app.t (body)")
+    pipeline.apply(ALONE)
+    pipeline.source.execute(statement)
+    pipeline.receive()
+    resync(pipeline, "app.t", "waiting", lambda: None)
+    pipeline.apply(ALONE)
+    expected = pipeline.source.rows(_BESIDE.format("app"))
+    assert pipeline.target.rows(_BESIDE.format(pipeline.schema("app"))) == expected
+    assert pipeline.target.value("select resync_reason from replication.source_table") is None
+    assert unequal(pipeline) == []
