@@ -51,7 +51,7 @@ def leaves_rows(tree: Tree) -> bool:
     """Whether a statement that runs later than its turn leaves what a table holds as it is."""
     kind, statement = statement_of(tree)
     if kind == "RenameStmt":
-        return statement.rename_type == pg_query_pb2.ObjectType.OBJECT_INDEX
+        return bool(statement.rename_type == pg_query_pb2.ObjectType.OBJECT_INDEX)
     if kind == "AlterTableStmt":
         return all(node.alter_table_cmd.subtype in _BESIDE_ROWS for node in statement.cmds)
     return kind in _BESIDE_TABLE
