@@ -50,8 +50,9 @@ class ReplaySettings:
     truncate_lock_s: float = 2.0
     #: Whoever holds a lock for longer is named.
     blocker_s: float = 2.0
-    #: Batches begin so far apart: a change that comes alone is applied at once, many together.
-    pace_s: float = 0.25
+    #: Batches begin so far apart: a change that comes alone is applied at once, many together. The
+    #: price of a batch is 25 ms of CPU, most of it that of Spark's job.
+    pace_s: float = 0.35
     #: While a receiver catches up they begin up to so far apart, unless so much has arrived: up to
     #: ``chunk_bytes`` where changes are of the same rows again and again.
     hold_s: float = 2.0
