@@ -11,13 +11,13 @@ import psycopg
 from pgrepl.ddl_capture.apply.execution import Execution
 from pgrepl.ddl_capture.apply.forgetting import forget_tables, forget_views
 from pgrepl.ddl_capture.apply.identity import note_lacking_identity
+from pgrepl.ddl_capture.apply.named_schemas import filled_schemas, named_schemas
 from pgrepl.ddl_capture.apply.parking import ParkedError
 from pgrepl.ddl_capture.apply.scope import Scope
 from pgrepl.ddl_capture.apply.statement.adapt import (
     drop_left,
     keep_elements,
     make_create_as,
-    mentioned_schemas,
     remove_foreign_keys,
     rewrite_drop,
     set_bounds,
@@ -253,13 +253,7 @@ class Application:
         return find_concern(self.event, tree, self.selected(), self.dropped, known)
 
     def _learn_names(self, tree: Tree | None) -> None:
-        schemas = set(self.event.path) | {table.schema for table in self.tables}
-        schemas |= set() if tree is None else mentioned_schemas(tree)
-        for item in self.event.objects:
-            if item.schema is not None:
-                schemas.add(item.schema)
-            if item.type == "schema" and item.name:
-                schemas.add(item.name)
+        schemas = named_schemas(self.event, self.tables, tree)
         # A partition goes with its root, whatever schema it is in.
         followed = {table.schema for table in self.selected()}
         self.target.learn_names(schemas, followed)
@@ -345,14 +339,8 @@ class Application:
 
     def _make_schemas(self, statements: Sequence[Tree]) -> None:
         """Make the schemas that the statement puts something into for the first time."""
-        made = {
-            statement.schemaname
-            for kind, statement in map(statement_of, statements)
-            if kind == "CreateSchemaStmt"
-        }
-        needed = {item.schema for item in self.event.objects if item.schema}
-        for schema in sorted(needed - made - set(self.target.known)):
-            if schema in self.target.names.schemas:
+        for schema in filled_schemas(self.event, statements):
+            if schema not in self.target.known and schema in self.target.names.schemas:
                 self.target.make_schema(schema)
 
     # Afterwards.
