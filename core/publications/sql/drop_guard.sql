@@ -9,13 +9,15 @@ begin
         return;
     end if;
     drop event trigger if exists pgrepl_publications_start;
+    drop event trigger if exists pgrepl_publications_drop;
     drop event trigger if exists pgrepl_publications_end;
     drop event trigger if exists pgrepl_publications_joins;
     drop function if exists pgrepl.keep_publications();
+    drop function if exists pgrepl.texts_in_hand();
     drop function if exists pgrepl.note_joins();
     drop function if exists pgrepl.note_joined(pg_catalog.oid, boolean);
     drop function if exists pgrepl.keep_identity(pg_catalog.oid);
-    drop function if exists pgrepl.change_publication(name, text, pg_catalog.oid);
+    drop function if exists pgrepl.change_publication(name, text, pg_catalog.oid, text);
     drop function if exists pgrepl.publications();
     drop table if exists pgrepl.joined_late;
     if not exists (select from pg_catalog.pg_depend

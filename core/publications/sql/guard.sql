@@ -8,7 +8,11 @@
 --
 -- Nobody waits for this, and nothing fails because of it: where another transaction holds a
 -- publication, a table that lost its identity gets the whole row as its identity instead, and all
--- others stay as they are; pgrepl doctor and pgrepl status name them.
+-- others stay as they are; pgrepl doctor and pgrepl status name them. Only a table that is to be
+-- unlogged waits for that transaction: the server would refuse it.
+--
+-- As with captured DDL, a user's transaction reads nothing but the catalogue where it is
+-- serializable: a table of ours that two of them read and write would have the server refuse one.
 --
 -- What a table changed before it joined was not sent. So each that existed before is noted when it
 -- joins, and the receiver has it copied again where the copy is older.
@@ -58,12 +62,14 @@ returns setof record language sql stable set search_path = pg_catalog, pg_temp a
      where d.description like '{"pgrepl":%'
 $function$;
 
-create or replace function pgrepl.change_publication(pub name, action text, rel oid)
+create or replace function pgrepl.change_publication(
+    pub name, action text, rel oid, patience text default '200ms')
 returns boolean language plpgsql
 set search_path = pg_catalog, pg_temp set lock_timeout = '200ms'
 -- Event triggers of others are not meant for this.
 set session_replication_role = 'replica' as $function$
 begin
+    perform set_config('lock_timeout', patience, true);
     execute format('alter publication %I %s table only %s', pub, action, rel::regclass);
     return true;
 exception
@@ -104,6 +110,10 @@ begin
     end if;
     insert into pgrepl.joined_late (relation, lsn, xid, is_changed)
     values (rel, pg_current_wal_insert_lsn(), pg_current_xact_id(), v_is_changed);
+    -- Of what a serializable transaction reads the server remembers that it did.
+    if current_setting('transaction_isolation') = 'serializable' then
+        return;
+    end if;
     begin
         -- What the new note stands for too, and, now and then, notes of tables that were dropped.
         delete from pgrepl.joined_late
@@ -145,6 +155,28 @@ exception
 end
 $function$;
 
+-- What a command may be written in, in small letters and without quotes: the message of the client,
+-- and statements of functions. Those of a function in SQL are known by its body alone.
+create or replace function pgrepl.texts_in_hand() returns text language plpgsql
+set search_path = pg_catalog, pg_temp set lc_messages = 'C' as $function$
+declare
+    v_context text;
+    v_bodies  text;
+begin
+    get diagnostics v_context = pg_context;
+    if strpos(v_context, 'SQL function "') > 0 then
+        select string_agg(p.prosrc, ';') into v_bodies
+          from pg_proc p
+          join pg_language l on l.oid = p.prolang
+         where l.lanname = 'sql'
+           and strpos(v_context, format('SQL function "%s" statement', p.proname)) > 0;
+    end if;
+    -- What is left of who called whom are statements.
+    v_context := regexp_replace(v_context, E'^(PL/pgSQL function [^\n]*|SQL statement )', ';', 'gn');
+    return lower(replace(concat_ws(';', current_query(), v_context, v_bodies), '"', ''));
+end
+$function$;
+
 -- As core/publications/sql/tables.sql judges.
 create or replace function pgrepl.keep_publications() returns event_trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp set jit = off as $function$
@@ -152,51 +184,102 @@ declare
     v_rels  oid[];
     v_pub   record;
     v_table record;
+    -- Whether the command dropped anything of a table, or made or altered one.
+    v_has_dropped boolean;
+    v_has_made    boolean;
     -- Whether the command may have changed any table at all.
     v_is_open boolean := false;
     -- Whether the publication sends columns that are generated.
     v_sends_generated boolean;
+    -- What the command may be written in, and what of that makes a table unlogged.
+    v_text text;
+    v_pieces text[];
+    -- Many tables do not wait one after the other.
+    v_patience text := '200ms';
 begin
+    if tg_event = 'sql_drop' then
+        -- Whichever command it is, an identity is never lost without one of these. What is done about
+        -- it comes after the command, as the rows of captured DDL that are about it.
+        if exists (select from pg_event_trigger_dropped_objects()
+                    where not is_temporary
+                      and object_type in ('index', 'table constraint', 'table column'))
+        then
+            perform set_config('pgrepl.has_dropped', 'yes', true);
+        end if;
+        return;
+    end if;
+    if tg_event = 'ddl_command_end' then
+        v_has_dropped := current_setting('pgrepl.has_dropped', true) = 'yes';
+        v_has_made := tg_tag in ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'ALTER TABLE',
+                                 'CREATE SCHEMA', 'ALTER SCHEMA', 'CREATE EXTENSION',
+                                 'ALTER EXTENSION');
+        if v_has_dropped then
+            perform set_config('pgrepl.has_dropped', '', true);
+        elsif not v_has_made then
+            return;
+        end if;
+    end if;
     if not exists (select from pgrepl.publications()) then
         return;
     end if;
 
     if tg_event = 'ddl_command_start' then
-        -- Which tables it is about is not known yet: whatever it names may be one.
-        if current_query() ~* 'unlogged' then
-            for v_table in
-                select p.pubname, c.oid from pg_publication_rel r
-                  join pg_publication p on p.oid = r.prpubid
-                  join pg_class c on c.oid = r.prrelid
-                 where p.pubname in (select whole from pgrepl.publications()
-                                      union all select inserts from pgrepl.publications())
-                   -- A plain name stands for itself, and not for a part of other words.
-                   and case when c.relname ~ '^[a-z0-9_]+$'
-                            then current_query() ~* (E'\\m' || c.relname || E'\\M')
-                            else strpos(lower(current_query()), lower(c.relname)) > 0 end
-            loop
-                perform pgrepl.change_publication(v_table.pubname, 'drop', v_table.oid);
-            end loop;
+        -- Which tables it is about is not known yet: whatever the statement names may be one.
+        v_text := pgrepl.texts_in_hand();
+        if v_text !~ 'unlogged' then
+            return;
         end if;
+        -- A semicolon may stand in a comment as well.
+        select coalesce(array_agg(piece), array[v_text]) into v_pieces
+          from unnest(string_to_array(v_text, ';')) piece
+         where piece ~ E'\\malter\\M.*\\mtable\\M.*\\mset\\M.*\\munlogged\\M';
+        for v_table in
+            select p.pubname, c.oid
+              from pg_publication_rel r
+              join pg_publication p on p.oid = r.prpubid
+              join pg_class c on c.oid = r.prrelid
+             cross join lateral lower(replace(c.relname, '"', '')) n (name)
+             where p.pubname in (select whole from pgrepl.publications()
+                                  union all select inserts from pgrepl.publications())
+               -- A plain name stands for itself, and not for a part of other words. One that is
+               -- written in numbers of characters may be any.
+               and case when n.name ~ '^[a-z0-9_]+$'
+                        then exists (select from unnest(v_pieces) piece
+                                      where piece ~ (E'\\m' || n.name || E'\\M')
+                                         or piece ~ E'\\mu&')
+                        when strpos(n.name, ';') > 0 then strpos(v_text, n.name) > 0
+                        else exists (select from unnest(v_pieces) piece
+                                      where strpos(piece, n.name) > 0 or piece ~ E'\\mu&') end
+        loop
+            -- The statement would fail if it went on without: it waits as long as for the table.
+            perform pgrepl.change_publication(
+                v_table.pubname, 'drop', v_table.oid, current_setting('lock_timeout'));
+        end loop;
         return;
     end if;
 
     v_is_open := tg_tag in ('ALTER SCHEMA', 'ALTER EXTENSION', 'CREATE EXTENSION', 'CREATE SCHEMA')
-                 or tg_tag = 'ALTER TABLE' and current_query() ~* 'unlogged';
-    if tg_tag not like 'DROP %' and not v_is_open then
+                 -- What left before it and is not unlogged after all comes back.
+                 or tg_tag = 'ALTER TABLE' and pgrepl.texts_in_hand() ~ 'unlogged';
+    if v_has_made and not v_is_open then
         select array_agg(distinct c.objid) into v_rels
           from pg_event_trigger_ddl_commands() c
          where c.classid = 'pg_class'::regclass and c.schema_name is distinct from 'pg_temp'
            and c.object_type = 'table';
-        if v_rels is null then
-            return;
-        end if;
-        -- With its partitions and children, however deep.
+        -- With its partitions and children, however deep, and all that lost something with it.
         with recursive family (oid) as (
             select unnest(v_rels)
              union
             select h.inhrelid from family f join pg_inherits h on h.inhparent = f.oid)
-        select array_agg(oid) into v_rels from family;
+        select array_agg(oid) into v_rels
+          from (select oid from family
+                 union
+                select r.prrelid from pg_publication_rel r
+                  join pg_publication p on p.oid = r.prpubid
+                 where v_has_dropped and p.pubname in (select whole from pgrepl.publications())) t;
+        if v_rels is null then
+            return;
+        end if;
     end if;
 
     for v_pub in select * from pgrepl.publications()
@@ -234,7 +317,7 @@ begin
                   left join pg_publication_rel s on s.prrelid = c.oid and s.prpubid =
                        (select oid from pg_publication where pubname = v_pub.inserts)
                  where c.relkind = 'r' and (v_rels is null or c.oid = any (v_rels))
-                   -- A DROP makes nothing new.
+                   -- What drops makes nothing new.
                    and (v_rels is not null or v_is_open or w.oid is not null)
                    and (w.oid is not null or s.oid is not null or c.relpersistence = 'p'
                         and n.nspname !~ '^pg_'
@@ -256,14 +339,15 @@ begin
                 or v_pub.is_listed and not f.has_identity and not f.is_in_inserts
         loop
             if v_table.is_in_whole and not v_table.has_identity then
-                if not pgrepl.change_publication(v_pub.whole, 'drop', v_table.oid) then
+                if not pgrepl.change_publication(v_pub.whole, 'drop', v_table.oid, v_patience) then
+                    v_patience := '1ms';
                     perform pgrepl.keep_identity(v_table.oid);
                     continue;
                 end if;
             elsif v_table.has_identity and not v_table.is_in_whole and v_table.is_selected then
-                if pgrepl.change_publication(v_pub.whole, 'add', v_table.oid)
-                   and v_table.is_in_inserts
-                then
+                if not pgrepl.change_publication(v_pub.whole, 'add', v_table.oid, v_patience) then
+                    v_patience := '1ms';
+                elsif v_table.is_in_inserts then
                     perform pgrepl.change_publication(v_pub.inserts, 'drop', v_table.oid);
                 end if;
             end if;
@@ -271,7 +355,9 @@ begin
                and not v_table.is_in_inserts
                and exists (select from pg_class where oid = v_table.oid and relpersistence = 'p')
             then
-                perform pgrepl.change_publication(v_pub.inserts, 'add', v_table.oid);
+                if not pgrepl.change_publication(v_pub.inserts, 'add', v_table.oid, v_patience) then
+                    v_patience := '1ms';
+                end if;
                 -- Rows that the command itself wrote came before, and so did those of a table that
                 -- was in neither.
                 if tg_tag in ('CREATE TABLE AS', 'SELECT INTO') or not v_table.is_in_whole then
@@ -284,28 +370,31 @@ begin
 end
 $function$;
 
-revoke all on function pgrepl.publications(), pgrepl.change_publication(name, text, oid),
+revoke all on function pgrepl.publications(), pgrepl.change_publication(name, text, oid, text),
                        pgrepl.keep_identity(oid), pgrepl.note_joined(oid, boolean),
-                       pgrepl.note_joins(), pgrepl.keep_publications() from public;
+                       pgrepl.note_joins(), pgrepl.texts_in_hand(),
+                       pgrepl.keep_publications() from public;
 
 -- "always": a session that is set to replica is no exception for the server either.
 do $block$
 begin
     drop event trigger if exists pgrepl_publications_start;
+    drop event trigger if exists pgrepl_publications_drop;
     drop event trigger if exists pgrepl_publications_end;
     drop event trigger if exists pgrepl_publications_joins;
+    -- Of a version before this.
+    drop function if exists pgrepl.change_publication(name, text, pg_catalog.oid);
     create event trigger pgrepl_publications_start on ddl_command_start when tag in ('ALTER TABLE')
         execute function pgrepl.keep_publications();
+    create event trigger pgrepl_publications_drop on sql_drop
+        execute function pgrepl.keep_publications();
     create event trigger pgrepl_publications_end on ddl_command_end
-        when tag in ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'ALTER TABLE', 'CREATE SCHEMA',
-                     'ALTER SCHEMA', 'CREATE EXTENSION', 'ALTER EXTENSION', 'DROP INDEX', 'DROP TYPE',
-                     'DROP DOMAIN', 'DROP EXTENSION', 'DROP SCHEMA', 'DROP FUNCTION', 'DROP COLLATION',
-                     'DROP OPERATOR CLASS', 'DROP OPERATOR FAMILY', 'DROP OWNED', 'DROP TABLE')
         execute function pgrepl.keep_publications();
     create event trigger pgrepl_publications_joins on ddl_command_end
         when tag in ('ALTER PUBLICATION') execute function pgrepl.note_joins();
     alter event trigger pgrepl_publications_joins enable always;
     alter event trigger pgrepl_publications_start enable always;
+    alter event trigger pgrepl_publications_drop enable always;
     alter event trigger pgrepl_publications_end enable always;
 end
 $block$;

@@ -6,9 +6,9 @@ select (select coalesce(array_agg(pubname::text), '{}') from pg_publication
        (select d.description from pg_publication p
           join pg_description d on d.objoid = p.oid and d.classoid = 'pg_publication'::regclass
          where p.pubname = %(all)s)                                as comment,
-       (select count(*) = 3 from pg_event_trigger
-         where evtname in ('pgrepl_publications_start', 'pgrepl_publications_end',
-                           'pgrepl_publications_joins')
+       (select count(*) = 4 from pg_event_trigger
+         where evtname in ('pgrepl_publications_start', 'pgrepl_publications_drop',
+                           'pgrepl_publications_end', 'pgrepl_publications_joins')
            and evtenabled = 'A')                                   as is_guarded,
        exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
                 where n.nspname = 'pgrepl' and c.relname = 'joined_late'

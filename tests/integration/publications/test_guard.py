@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import psycopg
 import pytest
 
@@ -18,6 +20,7 @@ from pgrepl.publications.plan import drop_statements, publish_statements
 from pgrepl.publications.tables import read_publications
 from tests.support.observing.sessions import has_compiled
 from tests.support.running.copying import make_config
+from tests.support.waiting import wait_until
 
 KEYED = "create table t (id int primary key, note text); insert into t values (1, 'one')"
 
@@ -67,6 +70,15 @@ LOSSES = {
     "alter table t replica identity using index i; drop index i",
     "index_dropped_concurrently": "drop index concurrently i",
     "in_a_function": "do 'begin execute ''alter table t drop constraint t_pkey''; end'",
+    "attribute_of_its_type": "create type k as (id int, note text); drop table t;"
+    "create table t of k (primary key (id)); insert into t values (1, 'one');"
+    "alter type k drop attribute id cascade",
+    "operator_class_dropped": "create function same(int, int) returns int language sql immutable"
+    " strict as 'select btint4cmp($1, $2)';"
+    "create operator class own for type int using btree as operator 1 <, operator 2 <=,"
+    " operator 3 =, operator 4 >=, operator 5 >, function 1 same(int, int);"
+    "create unique index i on t (id own); alter table t replica identity using index i;"
+    "drop routine same(int, int) cascade",
     "type_dropped": "create domain d as int; create table u (id d primary key, note text);"
     "insert into u values (1, 'one'); drop domain d cascade; drop table t;"
     "alter table u rename to t; alter table t add id int",
@@ -138,6 +150,93 @@ def test_table_can_become_unlogged_and_come_back(published):
     assert members(published) == []
     published.execute("alter table t set logged", "update t set note = 'three'")
     assert members(published) == ["t"]
+
+
+UNLOGGED = {
+    "quoted": ('alter table "T ""x"";" set unlogged', 'T "x";'),
+    "in_numbers": (r'alter table U&"\0054" set unlogged', "T"),
+    "with_a_comment": ("alter table t\nset /* ; */ unlogged", "t"),
+    "in_a_message_of_several": ("select 1; alter table t set unlogged; select 2", "t"),
+    "by_a_function": ("select run('alter table t set un' || 'logged')", "t"),
+    "by_a_function_in_sql": ("select run_sql()", "t"),
+    "by_a_function_in_a_function": ("select run('select run_sql()')", "t"),
+    "without_escapes": ("set standard_conforming_strings = off; alter table t set unlogged", "t"),
+}
+
+
+@pytest.mark.parametrize("name", UNLOGGED)
+def test_table_can_become_unlogged_by_whatever_statement(published, name):
+    statement, table = UNLOGGED[name]
+    published.execute(
+        "create function run(statement text) returns void language plpgsql as"
+        " 'begin execute statement; end'",
+        "create function run_sql() returns void language sql as 'alter table t set unlogged'",
+        "create table other (id int primary key)",
+    )
+    quoted = table.replace('"', '""')
+    if table != "t":
+        published.execute(f'create table "{quoted}" (id int primary key)')
+    with published.connect() as session:
+        session.execute(statement.encode())
+    kind = "select relpersistence::text from pg_class where relname = $${}$$"
+    assert published.value(kind.format(table)) == "u"
+    assert table not in members(published)
+    assert "other" in members(published)
+
+
+def test_table_that_is_altered_beside_one_that_becomes_unlogged_stays(published):
+    published.execute("create table other (id int primary key)")
+    published.execute("alter table t add more int; alter table other set unlogged")
+    assert members(published) == ["t"]
+    assert ("t", False) not in noted(published)
+
+
+def test_statement_that_makes_a_table_unlogged_waits_for_the_publication(published):
+    with (
+        psycopg.connect(published.dsn()) as migration,
+        psycopg.connect(published.dsn(), autocommit=True) as session,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        migration.execute("create table third (id int primary key)")
+        altered = pool.submit(session.execute, "alter table t set unlogged")
+        # Longer than others wait.
+        waits = (
+            "select wait_event_type = 'Lock' and clock_timestamp() - query_start > '0.5 s'"
+            f" from pg_stat_activity where pid = {session.info.backend_pid}"
+        )
+        wait_until(lambda: published.value(waits))
+        migration.commit()
+        altered.result()
+    assert members(published) == ["third"]
+
+
+def test_serializable_transactions_with_ddl_do_not_meet(published):
+    published.execute("create table a (id int)", "create table b (id int)")
+    with psycopg.connect(published.dsn()) as first, psycopg.connect(published.dsn()) as second:
+        for session in (first, second):
+            session.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+            session.execute("select 1")
+        first.execute("update t set note = 'two'")
+        first.execute("alter table a add primary key (id)")
+        first.commit()
+        # That the second one is before the first in what it reads is allowed, and not more.
+        second.execute("alter table b add primary key (id)")
+        second.execute("select * from t")
+        second.commit()
+    assert noted(published) == [("a", False), ("b", False)]
+
+
+def test_many_tables_do_not_wait_one_after_the_other(published):
+    published.execute("create table p (id int primary key) partition by range (id)")
+    for number in range(40):
+        bounds = f"from ({number}) to ({number + 1})"
+        published.execute(f"create table p{number} partition of p for values {bounds}")
+    with psycopg.connect(published.dsn()) as migration:
+        migration.execute("create table third (id int primary key)")
+        published.execute(
+            "set statement_timeout = '4s'; alter table p drop constraint p_pkey;"
+            " update p set id = id"
+        )
 
 
 def test_tables_outside_the_selection_are_left_alone(source):
