@@ -7,6 +7,9 @@ is decoded by one plugin, none by both, none by neither.
 pgoutput finds its publications only in what was written after they were made. So they are made
 first, then all transactions that were open end, and then the old plugin receives what there is.
 
+What pgoutput does not send is counted by the source's statistics, which sessions tell late. So what
+was lost by then is looked for once more when all must have told: wal2json will not look there.
+
 Killed anywhere, the same call goes on: the copy that is under way has a name of its own.
 """
 
@@ -27,7 +30,9 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
 from pgrepl.publications.make import make_publications
+from pgrepl.publications.tables import read_publications
 from pgrepl.receiver.postgres.catalog import mark_end
+from pgrepl.receiver.postgres.loss_watch import look_for_losses
 from pgrepl.receiver.postgres.source_session import SourceSession
 from pgrepl.receiver.run import Receiver
 from pgrepl.receiver.spool.spool_opening import open_spool
@@ -44,6 +49,8 @@ _STAGE = "receive"
 _SUFFIX = "_plugin"
 _LOOK_S = 0.2
 _TELL_S = 5
+#: A session of the source that is idle has told the statistics after 10 seconds what it did.
+_COUNTED_S = 11
 
 
 def change_plugin(config: Config, source: SourceConfig) -> bool:
@@ -71,6 +78,8 @@ class _Change:
         self._slot = source.slot
         self._copy = f"{source.slot}{_SUFFIX}"
         self._unsent: Mapping[tuple[str, str], Unsent] = {}
+        #: Since when what commits is not received by the old plugin.
+        self._marked_at = 0.0
 
     def run(self) -> bool:
         plugin = self._plugin_of(self._slot)
@@ -81,6 +90,8 @@ class _Change:
             if through is not None:
                 with closing(connect(self._config.target.endpoint, _STAGE)) as target:
                     record_unsent(target, spool.source.source_id, self._unsent)
+                if plugin == "pgoutput":
+                    self._mark_last_losses(spool, through)
             is_changed = self._swap(spool, through)
         with closing(connect(self._config.target.endpoint, _STAGE)) as target:
             set_plugin(target, self._source.name, self._source.plugin)
@@ -99,6 +110,7 @@ class _Change:
             reach("plugin.published")
             self._await_open_transactions()
         through = mark_end(SourceSession(self._source))
+        self._marked_at = time.monotonic()
         old = replace(self._source, plugin=plugin)
         Receiver(self._config, old).run(once=True)
         reach("plugin.received")
@@ -119,6 +131,16 @@ class _Change:
                 writers = "; ".join(map(str, read_writers(self._connection)[:5]))
                 logger.warning("waiting for open transactions: %s", writers)
             time.sleep(_LOOK_S)
+
+    def _mark_last_losses(self, spool: SpoolSession, through: Lsn) -> None:
+        """Mark what was lost before the new plugin tells losses itself."""
+        found = read_publications(self._connection, self._source)
+        if found.unsent(self._source.selection):
+            logger.info("waiting for the statistics of tables without a replica identity")
+            while time.monotonic() - self._marked_at < _COUNTED_S:
+                time.sleep(_LOOK_S)
+        target, source_id = self._config.target.endpoint, spool.source.source_id
+        look_for_losses(self._source, target, source_id, last_lsn=through)
 
     def _swap(self, spool: SpoolSession, through: Lsn | None) -> bool:
         """Replace the slot by a copy of it, while nobody else can receive."""

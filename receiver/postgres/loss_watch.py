@@ -21,6 +21,7 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
 from pgrepl.errors import PgreplError
+from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.foreign_names import load_any_name
 from pgrepl.postgres.sqlstate import translated
@@ -33,15 +34,17 @@ from pgrepl.receiver.spool.spool_session import SpoolSession
 from pgrepl.receiver.spool.spool_writer import SpoolWriter
 from pgrepl.receiver.wakeup import Wakeup
 from pgrepl.store.resync.resync_queue import mark_late, mark_unproven
-from pgrepl.store.tables.table_marks import LOST_IDENTITY, mark_counted_loss
+from pgrepl.store.spool.spool_format import DDL_TABLE
+from pgrepl.store.tables.table_marks import LOST_IDENTITY, add_lost_table, mark_counted_loss
 from pgrepl.store.tables.unsent import (
+    KnownUnsent,
     note_counted_since,
     read_counted_since,
     read_unsent,
     record_unsent,
 )
 
-__all__ = ["WatchedReading"]
+__all__ = ["WatchedReading", "look_for_losses"]
 
 logger = logging.getLogger(__name__)
 
@@ -84,27 +87,46 @@ class WatchedReading:
 
 
 def _look(source: SourceConfig, target: Endpoint, source_id: int) -> None:
-    """Mark tables that lost changes; a server that does not answer is asked again later."""
+    """Look for losses; a server that does not answer is asked again later."""
     try:
-        with (
-            closing(connect(target, _STAGE)) as connection,
-            translated(target, "cannot note what was lost"),
-        ):
-            # Before the source: what is noted of a copy is never newer than what is counted.
-            known = read_unsent(connection, source_id)
-            last_since = read_counted_since(connection, source_id)
-            found, late = _read(source)
-            counts = found.unsent(source.selection)
-            losses = judge_losses(known, found.tables, counts, last_since)
-            for name, reason in _find(source, found, known, losses).items():
-                mark_counted_loss(connection, source_id, name, known[name].oid, reason)
-            unproven = mark_unproven(connection, source_id, losses.unproven, _NOT_COUNTED)
-            record_unsent(connection, source_id, losses.first)
-            note_counted_since(connection, source_id, found.state.counted_since)
-            due = mark_late(connection, source_id, late, _LATE)
+        look_for_losses(source, target, source_id)
     except PgreplError as exc:
         logger.warning("cannot look for changes that were not sent: %s", exc.message)
-        return
+
+
+def look_for_losses(
+    source: SourceConfig, target: Endpoint, source_id: int, *, last_lsn: Lsn | None = None
+) -> None:
+    """Mark tables that lost changes, as far as the source's statistics know of them by now.
+
+    ``last_lsn``: nobody looks again, for pgoutput sends nothing from there on; so tables that
+    replay has not made yet are marked as well.
+
+    Raises
+    ------
+    PgreplError
+        when a server does not answer.
+
+    """
+    with (
+        closing(connect(target, _STAGE)) as connection,
+        translated(target, "cannot note what was lost"),
+    ):
+        # Before the source: what is noted of a copy is never newer than what is counted.
+        known = read_unsent(connection, source_id)
+        last_since = read_counted_since(connection, source_id)
+        found, late = _read(source)
+        counts = found.unsent(source.selection)
+        losses = judge_losses(known, found.tables, counts, last_since)
+        for name, reason in _find(source, found, known, losses).items():
+            mark_counted_loss(connection, source_id, name, known[name].oid, reason)
+        if last_lsn is not None:
+            for name, reason in _find_unknown(source, found, known, late).items():
+                add_lost_table(connection, source_id, name, reason, last_lsn)
+        unproven = mark_unproven(connection, source_id, losses.unproven, _NOT_COUNTED)
+        record_unsent(connection, source_id, losses.first)
+        note_counted_since(connection, source_id, found.state.counted_since)
+        due = mark_late(connection, source_id, late, _LATE)
     _say("changes were not published for a while", due)
     _say("the source's statistics were reset, by a crash perhaps", unproven)
     if found.state.is_guarded and not found.state.may_read_notes:
@@ -138,3 +160,23 @@ def _find(
         if table.key in known
     }
     return lost | dict.fromkeys(losses.lost, LOST_IDENTITY)
+
+
+def _find_unknown(
+    source: SourceConfig,
+    found: Publications,
+    known: Mapping[TableName, KnownUnsent],
+    late: Sequence[LateTable],
+) -> Mapping[TableName, str]:
+    """Return tables that replay has not made yet and some of whose changes were not sent."""
+    oids = {each.oid for each in known.values()}
+    late_oids = {table.oid for table in late}
+    lost: dict[TableName, str] = {}
+    for table in found.tables:
+        if table.oid in oids or table.key in known or not table.is_wanted(source.selection):
+            continue
+        if not table.has_identity and table.change_count > 0 and table.key != DDL_TABLE:
+            lost[table.key] = LOST_IDENTITY
+        elif table.oid in late_oids:
+            lost[table.key] = _LATE
+    return lost

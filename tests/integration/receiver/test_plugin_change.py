@@ -104,3 +104,42 @@ def test_slot_is_not_changed_under_a_receiver(streaming, tmp_path):
         other.write_config(plugin="pgoutput")
         assert other.receive("--change-plugin", code=75)
     assert slots(streaming) == [(streaming.slot, "wal2json")]
+
+
+def resyncs(streaming):
+    return streaming.target.rows(
+        "select table_name::text, state from replication.source_table"
+        " where resync_reason is not null order by 1"
+    )
+
+
+def test_loss_that_the_statistics_tell_late_is_noticed(streaming):
+    """Of a table without an identity wal2json tells it, but only what it decodes itself."""
+    streaming.source.execute("create table keyless (id int)", "insert into keyless values (1)")
+    streaming.target.execute(
+        "insert into replication.source_table (source_id, schema_name, table_name, state,"
+        f" start_lsn) values ({streaming.source_id}, 'public', 'keyless', 'ready', '0/1')"
+    )
+    streaming.write_config(plugin="pgoutput")
+    streaming.receive("--change-plugin")
+    streaming.write_config(plugin="wal2json")
+    with streaming.source.connect() as session:
+        # What it has told lately keeps it from telling what comes now.
+        session.execute("insert into keyless values (2)")
+        session.execute("update keyless set id = 3 where id = 2")
+        streaming.receive("--change-plugin")
+    assert resyncs(streaming) == [("keyless", "ready")]
+
+
+def test_loss_of_a_table_that_replay_has_not_made_yet_is_noticed(streaming):
+    streaming.write_config(plugin="pgoutput")
+    streaming.receive("--change-plugin")
+    streaming.write_config(plugin="wal2json")
+    streaming.source.execute(
+        "create table keyless (id int); insert into keyless values (1); update keyless set id = 2",
+        "create table late (id int); insert into late values (1); update late set id = 2",
+        "alter table late add primary key (id)",
+        "create table unchanged (id int); insert into unchanged values (1)",
+    )
+    streaming.receive("--change-plugin")
+    assert resyncs(streaming) == [("keyless", "pending"), ("late", "pending")]
