@@ -92,6 +92,8 @@ class PublicationState:
     may_read_notes: bool
     #: Since when the statistics count.
     counted_since: datetime
+    #: Whether they count at all.
+    is_counting: bool
     is_superuser: bool
 
 
@@ -114,6 +116,17 @@ class Publications:
                 (table.has_identity and table.key != DDL_TABLE)
                 or not (table.is_in_inserts or self.state.takes_all_inserts)
             )
+        ]
+
+    def uncounted(self, selection: TableSelection) -> Sequence[PublishedTable]:
+        """Return tables of which nobody knows whether they lost UPDATE and DELETE."""
+        if self.state.is_counting:
+            return []
+        return [
+            table
+            for table in self.tables
+            if table.key in self.unsent(selection)
+            and not selection.is_append_only(table.root_schema, table.root_name)
         ]
 
     def refused(self) -> Sequence[PublishedTable]:

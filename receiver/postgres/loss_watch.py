@@ -52,6 +52,7 @@ _STAGE = "receive"
 _LOOK_S = 10.0
 _NOT_PUBLISHED = "its changes are not published"
 _NOT_COUNTED = "the source's statistics were reset: what it lost was not counted"
+_COUNTS_NOTHING = "nobody counts what it loses: on the source track_counts is off"
 _LATE = "it was not published as a whole for a while"
 
 
@@ -159,6 +160,9 @@ def _find(
         for table in found.unpublished(source.selection)
         if table.key in known
     }
+    for table in found.uncounted(source.selection):
+        if table.key in known:
+            lost[table.key] = _COUNTS_NOTHING
     return lost | dict.fromkeys(losses.lost, LOST_IDENTITY)
 
 

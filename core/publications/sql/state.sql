@@ -20,4 +20,6 @@ select (select coalesce(array_agg(pubname::text), '{}') from pg_publication
                 least(pg_stat_get_bgwriter_stat_reset_time(),
                       (select stats_reset from pg_stat_get_archiver()),
                       (select stats_reset from pg_stat_get_wal())))  as counted_since,
+       -- of sessions in this database; one of a superuser may have its own way
+       current_setting('track_counts')::boolean                     as is_counting,
        (select rolsuper from pg_roles where rolname = current_user) as is_superuser

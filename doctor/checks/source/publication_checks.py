@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from psycopg.sql import SQL, Identifier
+
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
 from pgrepl.doctor.finding import Finding, Remedy, Status, listed
@@ -38,7 +40,9 @@ def check_publications(
             return Finding.ok("publications", "basebackup publishes the tables")
         why = "tables are not published, and only a superuser can publish all that will be made"
         return Finding("publications", Status.FAILURE, why, publish, missing)
-    return _check_upkeep(found, publish, is_current=not statements)
+    return _check_counting(source, facts, found) or _check_upkeep(
+        found, publish, is_current=not statements
+    )
 
 
 def _check_upkeep(found: Publications, publish: Remedy, *, is_current: bool) -> Finding:
@@ -57,3 +61,18 @@ def _check_upkeep(found: Publications, publish: Remedy, *, is_current: bool) -> 
     else:
         return Finding.ok("publications", "all tables are published")
     return Finding("publications", Status.WARNING, why, publish, is_offered=True)
+
+
+def _check_counting(
+    source: SourceConfig, facts: SourceFacts, found: Publications
+) -> Finding | None:
+    uncounted = tuple(shown_name(*table.key) for table in found.uncounted(source.selection))
+    if not uncounted:
+        return None
+    why = (
+        "track_counts is off: nobody would know of UPDATE and DELETE of tables without a replica"
+        f" identity: {listed(uncounted)}"
+    )
+    statement = SQL("ALTER DATABASE {} SET track_counts = on")
+    remedy = Remedy.of(statement.format(Identifier(facts.server.dbname)))
+    return Finding("publications", Status.FAILURE, why, remedy, uncounted)

@@ -406,6 +406,22 @@ def test_doctor_says_what_is_missing_and_its_statements_fix_it(source):
     assert judge().status is Status.OK
 
 
+def test_doctor_says_that_nobody_counts_what_is_not_sent(published):
+    def judge():
+        with connect(published.endpoint(Side.SOURCE), "test") as connection:
+            config = source_of(published)
+            found = read_publications(connection, config)
+            return check_publications(config, read_source(connection, config), found)
+
+    published.execute(f"alter database {published.name} set track_counts = off")
+    assert judge().status is Status.OK
+    published.execute("create table keyless (id int)")
+    finding = judge()
+    assert (finding.status, finding.objects) == (Status.FAILURE, ("public.keyless",))
+    published.execute(*finding.remedy.sql)
+    assert judge().status is Status.OK
+
+
 def noted(source):
     return source.rows(
         "select c.relname::text, is_changed from pgrepl.joined_late"

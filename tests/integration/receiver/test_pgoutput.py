@@ -103,6 +103,18 @@ def test_tables_are_copied_again_when_the_statistics_were_reset(pgoutput):
     assert (resyncs(pgoutput), dues(pgoutput)) == ([], [])
 
 
+def test_tables_are_marked_while_the_source_counts_nothing(pgoutput):
+    name = pgoutput.source.name
+    pgoutput.source.execute(f"alter database {name} set track_counts = off")
+    pgoutput.source.execute("insert into keyless values (1)", "update keyless set id = 2")
+    pgoutput.receive_once(code=50)
+    assert resyncs(pgoutput) == [("keyless",)]
+    pgoutput.target.execute("update replication.source_table set resync_reason = null")
+    pgoutput.write_config(append_only=["public.keyless"])
+    pgoutput.receive_once()
+    assert resyncs(pgoutput) == []
+
+
 def test_statistics_of_the_server_may_be_reset(pgoutput):
     pgoutput.receive_once()
     pgoutput.source.execute("select pg_stat_reset_shared('bgwriter')")
