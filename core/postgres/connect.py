@@ -47,6 +47,8 @@ _PINNED = {
     # Reading under another default could have the transaction of another session cancelled.
     "default_transaction_isolation": r"read\ committed",
     "statement_timeout": "0",
+    # Whoever must not wait for long says so. To make a slot is to wait for open transactions.
+    "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
     # The planner takes our queries of the catalogue for expensive: compiling one took a second.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -15,6 +16,7 @@ from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.sqlstate import translated
 from tests.support.database import Database
+from tests.support.waiting import wait_until
 
 SPECIMENS = """
     select '2026-03-01'::date::text, '1 day -2 hours'::interval::text, 0.1::float4::text,
@@ -75,6 +77,28 @@ def test_values_are_printed_the_same_whatever_the_database_sets(source: Database
         ((*printed,),) = connection.execute(SPECIMENS).fetchall()
         assert tuple(printed) == AS_PRINTED
         connection.execute("select pg_sleep(0.01)")
+
+
+def test_slot_waits_for_open_transactions_whatever_the_database_sets(source: Database):
+    source.execute(f"alter database {source.name} set lock_timeout = '1ms'")
+    endpoint = source.endpoint(Side.SOURCE)
+    with (
+        source.connect() as writer,
+        connect(endpoint, "test", is_replication=True) as connection,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        writer.execute("begin; create table t (id int)")
+        made = pool.submit(
+            connection.execute,
+            b"CREATE_REPLICATION_SLOT \"waits\" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'nothing')",
+        )
+        waits = (
+            "select wait_event_type = 'Lock' and clock_timestamp() - query_start > '0.1 s'"
+            f" from pg_stat_activity where pid = {connection.info.backend_pid}"
+        )
+        wait_until(lambda: made.done() or source.value(waits))
+        writer.execute("commit")
+        assert made.result().rowcount == 1
 
 
 def test_no_query_is_compiled_whatever_the_database_sets(source: Database):
