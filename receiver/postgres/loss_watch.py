@@ -17,10 +17,12 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 
+from psycopg.errors import UndefinedObject
+
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import SourceConfig
 from pgrepl.config.naming import shown_name
-from pgrepl.errors import PgreplError
+from pgrepl.errors import PgreplError, SourceError
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import connect
 from pgrepl.postgres.foreign_names import load_any_name
@@ -43,6 +45,7 @@ from pgrepl.store.tables.unsent import (
     read_unsent,
     record_unsent,
 )
+from pgrepl.terminal import command
 
 __all__ = ["WatchedReading", "look_for_losses"]
 
@@ -77,6 +80,15 @@ class WatchedReading:
         threading.Thread(target=self._look_again, name="loss-watch", daemon=True).start()
         try:
             self._reading.run(writer)
+        except SourceError as exc:
+            if isinstance(exc.__cause__, UndefinedObject):
+                # pgoutput looks a publication up as it was when a change was written.
+                exc.hint = (
+                    "What was written without it can never be read. Make it again:"
+                    f" {command('doctor', self._source.name, '--sql')}. Then copy again:"
+                    f" {command('basebackup', self._source.name, '--restart')}."
+                )
+            raise
         finally:
             self._is_over.set()
         if not self._wakeup.is_stopping:

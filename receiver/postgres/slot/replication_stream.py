@@ -246,7 +246,9 @@ class ReplicationStream:
         result = self.pgconn.get_result()
         if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
             exc = errors.error_from_result(result)
-            return translate(exc, self._config.endpoint, "the stream broke")
+            error = translate(exc, self._config.endpoint, "the stream broke")
+            error.__cause__ = exc
+            return error
         if result is not None and result.status == pq.ExecStatus.COMMAND_OK:
             # A server says so by itself only when it shuts down, after all that it sent was
             # confirmed: nobody else can write any more then.

@@ -155,6 +155,14 @@ def dues(streaming):
     return streaming.target.rows("select table_name::text from replication.resync_due order by 1")
 
 
+def test_publication_that_was_dropped_is_told_with_what_to_do(pgoutput):
+    pgoutput.source.execute(f"drop publication {pgoutput.slot}", "insert into t values (1, 'x')")
+    done = pgoutput.receive_once(code=20)
+    said = " ".join(done.stderr.split())
+    assert f'publication "{pgoutput.slot}" does not exist' in said
+    assert "basebackup shop --restart" in said
+
+
 def test_table_that_was_not_published_for_a_while_is_copied_again(pgoutput):
     """It is published again before anybody looked, and only its notes on the source tell."""
     pgoutput.source.execute(
