@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgrepl.errors import SourceError
 from pgrepl.postgres.connect import Connection
 
-__all__ = ["fit_text", "python_codec", "server_codec"]
+__all__ = ["fit_text", "kept_codec", "python_codec", "server_codec"]
 
 #: Of the encodings that a server can have. SQL_ASCII says nothing about its bytes: UTF-8 is the
 #: likely case, and strict. MULE_INTERNAL and EUC_TW are unknown to Python.
@@ -69,7 +69,11 @@ def python_codec(encoding: str) -> str:
 
 def server_codec(connection: Connection) -> str:
     """Return what a server can keep, as Python's name of an encoding."""
-    encoding = connection.info.parameter_status("server_encoding") or "UTF8"
+    return kept_codec(connection.info.parameter_status("server_encoding") or "UTF8")
+
+
+def kept_codec(encoding: str) -> str:
+    """Return what a database in an encoding can keep for sure, as Python's name of an encoding."""
     return _CODECS.get(encoding, "ascii")
 
 

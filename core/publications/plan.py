@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 from psycopg import sql
 from psycopg.sql import SQL, Composed, Identifier
 
 from pgrepl.config.model import SourceConfig
-from pgrepl.config.naming import TableSelection
+from pgrepl.config.naming import TablePattern, TableSelection
 from pgrepl.decoding.pgoutput.stream import publication_names
+from pgrepl.postgres.encodings import kept_codec
 from pgrepl.postgres.queries import load_query
 from pgrepl.publications.tables import Publications, PublishedTable
 from pgrepl.store.spool.spool_format import DDL_TABLE
@@ -39,7 +41,13 @@ def publish_statements(
         statements.append(_create(whole, _ACTIONS[0], server_version, takes_all=False))
     if inserts not in state.names:
         statements.append(_create(inserts, _ACTIONS[1], server_version, takes_all=takes_all))
-    comment = _comment(source.selection)
+    for name, actions in zip((whole, inserts), _ACTIONS, strict=True):
+        if name in state.changed_names:
+            statement = SQL(
+                "ALTER PUBLICATION {} SET (publish = {}, publish_via_partition_root = false)"
+            )
+            statements.append(statement.format(Identifier(name), sql.Literal(actions)))
+    comment = _comment(source.selection, state.encoding)
     if state.comment != comment:
         statement = SQL("COMMENT ON PUBLICATION {} IS {}")
         statements.append(statement.format(Identifier(whole), sql.Literal(comment)))
@@ -48,6 +56,7 @@ def publish_statements(
     without = [table for table in wanted if not _is_sent_whole(table)]
     statements += [
         *_change("DROP", whole, [table for table in without if table.is_in_all]),
+        *_change("DROP", whole, [table for table in wanted if table.is_limited]),
         *_change("ADD", whole, [table for table in with_identity if not table.is_in_all]),
     ]
     if takes_all:
@@ -91,15 +100,29 @@ def _create(name: str, actions: str, server_version: int, *, takes_all: bool) ->
     )
 
 
-def _comment(selection: TableSelection) -> str:
-    """Return the selection as the event triggers read it."""
+def _comment(selection: TableSelection, encoding: str) -> str:
+    """Return the selection as the event triggers read it.
+
+    A pattern with characters that the database cannot have is no table's. The others stand for
+    themselves: the server understands numbers of characters not in every encoding.
+    """
     return json.dumps(
         {
             "pgrepl": "the tables whose changes are replicated",
-            "include": [pattern.regexes for pattern in selection.include],
-            "exclude": [pattern.regexes for pattern in selection.exclude],
-        }
+            "include": _regexes(selection.include, encoding),
+            "exclude": _regexes(selection.exclude, encoding),
+        },
+        ensure_ascii=False,
     )
+
+
+def _regexes(patterns: Sequence[TablePattern], encoding: str) -> Sequence[tuple[str, str]]:
+    found = []
+    for pattern in patterns:
+        with suppress(UnicodeEncodeError):
+            "".join(pattern.regexes).encode(kept_codec(encoding))
+            found.append(pattern.regexes)
+    return found
 
 
 def _change(

@@ -39,6 +39,8 @@ class PublishedTable:
     #: ``pg_class.relreplident``.
     replica_identity: str
     is_in_all: bool
+    #: Whether it is in the first publication, which sends only some of its rows or columns.
+    is_limited: bool
     is_in_inserts: bool
     #: Whether the publication sends columns that are generated, which before version 18 none does.
     sends_generated: bool
@@ -84,6 +86,8 @@ class PublicationState:
     names: Sequence[str]
     #: Whether the one of inserts is of all tables, those to come too.
     takes_all_inserts: bool
+    #: Which of them do not send what they were made for.
+    changed_names: Sequence[str]
     #: The selection, for the event triggers.
     comment: str | None
     #: Whether the event triggers are there.
@@ -94,6 +98,8 @@ class PublicationState:
     counted_since: datetime
     #: Whether they count at all.
     is_counting: bool
+    #: The encoding of the database.
+    encoding: str
     is_superuser: bool
 
 
@@ -110,13 +116,15 @@ class Publications:
             table
             for table in self.tables
             if table.is_wanted(selection)
-            and not table.is_in_all
-            # Of the log of DDL inserts are enough.
-            and (
-                (table.has_identity and table.key != DDL_TABLE)
-                or not (table.is_in_inserts or self.state.takes_all_inserts)
-            )
+            and (self.state.changed_names or not self._is_published(table))
         ]
+
+    def _is_published(self, table: PublishedTable) -> bool:
+        if table.is_in_all:
+            return True
+        # Of the log of DDL inserts are enough.
+        needs_all = table.has_identity and table.key != DDL_TABLE
+        return not needs_all and (table.is_in_inserts or self.state.takes_all_inserts)
 
     def uncounted(self, selection: TableSelection) -> Sequence[PublishedTable]:
         """Return tables of which nobody knows whether they lost UPDATE and DELETE."""
@@ -131,7 +139,11 @@ class Publications:
 
     def refused(self) -> Sequence[PublishedTable]:
         """Return tables whose UPDATE and DELETE the server refuses because of a publication."""
-        return [table for table in self.tables if table.is_in_all and not table.has_identity]
+        return [
+            table
+            for table in self.tables
+            if (table.is_in_all or table.is_limited) and not table.has_identity
+        ]
 
     def unsent(self, selection: TableSelection) -> Mapping[tuple[str, str], Unsent]:
         """Return tables whose UPDATE and DELETE cannot be sent, and how many rows that was."""

@@ -13,7 +13,10 @@ begin
     drop event trigger if exists pgrepl_publications_end;
     drop event trigger if exists pgrepl_publications_joins;
     drop function if exists pgrepl.keep_publications();
+    drop function if exists pgrepl.follow_command(text, text);
     drop function if exists pgrepl.texts_in_hand();
+    drop function if exists pgrepl.release_unseen(pg_catalog.oid[]);
+    drop function if exists pgrepl.is_refused(pg_catalog.oid);
     drop function if exists pgrepl.note_joins();
     drop function if exists pgrepl.note_joined(pg_catalog.oid, boolean);
     drop function if exists pgrepl.keep_identity(pg_catalog.oid);

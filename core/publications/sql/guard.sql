@@ -155,6 +155,53 @@ exception
 end
 $function$;
 
+-- Whether the server refuses to change a table because it is published.
+create or replace function pgrepl.is_refused(rel oid) returns boolean language plpgsql
+set search_path = pg_catalog, pg_temp
+-- Rules of the table are for those who change it.
+set session_replication_role = 'replica' as $function$
+begin
+    execute format('explain delete from only %s', rel::regclass);
+    return false;
+exception
+    when object_not_in_prerequisite_state then
+        return true;
+    when others then
+        return false;
+end
+$function$;
+
+-- An older snapshot of a transaction shows neither that a table joined since nor what it lost. What
+-- the transaction changed it has locked, and the server itself knows. Of a table that it made, it
+-- sees all.
+create or replace function pgrepl.release_unseen(rels oid[]) returns void language plpgsql
+set search_path = pg_catalog, pg_temp as $function$
+declare
+    v_pub name;
+    v_rel oid;
+begin
+    for v_pub, v_rel in
+        select p.whole, t.relid
+          from pgrepl.publications() p
+         cross join lateral pg_get_publication_tables(p.whole::text) t
+         where (rels is null or t.relid = any (rels))
+           and exists (select from pg_locks l
+                        where l.relation = t.relid and l.pid = pg_backend_pid() and l.granted
+                          and l.mode = 'AccessExclusiveLock' and l.locktype = 'relation')
+           and not exists (select from pg_attribute a
+                            where a.attrelid = t.relid and a.attnum = -1
+                              and age(a.xmin) <= age(pg_current_xact_id()::xid))
+    loop
+        if pgrepl.is_refused(v_rel) and not pgrepl.change_publication(v_pub, 'drop', v_rel) then
+            perform pgrepl.keep_identity(v_rel);
+        end if;
+    end loop;
+exception
+    when undefined_object then
+        null; -- An older snapshot shows a publication that was dropped since, too.
+end
+$function$;
+
 -- What a command may be written in, in small letters and without quotes: the message of the client,
 -- and statements of functions. Those of a function in SQL are known by its body alone.
 create or replace function pgrepl.texts_in_hand() returns text language plpgsql
@@ -178,12 +225,13 @@ end
 $function$;
 
 -- As core/publications/sql/tables.sql judges.
-create or replace function pgrepl.keep_publications() returns event_trigger language plpgsql
-security definer set search_path = pg_catalog, pg_temp set jit = off as $function$
+create or replace function pgrepl.follow_command(event text, tag text) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $function$
 declare
-    v_rels  oid[];
-    v_pub   record;
-    v_table record;
+    v_rels   oid[];
+    v_family oid[];
+    v_pub    record;
+    v_table  record;
     -- Whether the command dropped anything of a table, or made or altered one.
     v_has_dropped boolean;
     v_has_made    boolean;
@@ -197,7 +245,7 @@ declare
     -- Many tables do not wait one after the other.
     v_patience text := '200ms';
 begin
-    if tg_event = 'sql_drop' then
+    if event = 'sql_drop' then
         -- Whichever command it is, an identity is never lost without one of these. What is done about
         -- it comes after the command, as the rows of captured DDL that are about it.
         if exists (select from pg_event_trigger_dropped_objects()
@@ -208,9 +256,9 @@ begin
         end if;
         return;
     end if;
-    if tg_event = 'ddl_command_end' then
-        v_has_dropped := current_setting('pgrepl.has_dropped', true) = 'yes';
-        v_has_made := tg_tag in ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'ALTER TABLE',
+    if event = 'ddl_command_end' then
+        v_has_dropped := coalesce(current_setting('pgrepl.has_dropped', true), '') = 'yes';
+        v_has_made := tag in ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'ALTER TABLE',
                                  'CREATE SCHEMA', 'ALTER SCHEMA', 'CREATE EXTENSION',
                                  'ALTER EXTENSION');
         if v_has_dropped then
@@ -223,7 +271,7 @@ begin
         return;
     end if;
 
-    if tg_event = 'ddl_command_start' then
+    if event = 'ddl_command_start' then
         -- Which tables it is about is not known yet: whatever the statement names may be one.
         v_text := pgrepl.texts_in_hand();
         if v_text !~ 'unlogged' then
@@ -233,46 +281,53 @@ begin
         select coalesce(array_agg(piece), array[v_text]) into v_pieces
           from unnest(string_to_array(v_text, ';')) piece
          where piece ~ E'\\malter\\M.*\\mtable\\M.*\\mset\\M.*\\munlogged\\M';
-        for v_table in
-            select p.pubname, c.oid
-              from pg_publication_rel r
-              join pg_publication p on p.oid = r.prpubid
-              join pg_class c on c.oid = r.prrelid
-             cross join lateral lower(replace(c.relname, '"', '')) n (name)
-             where p.pubname in (select whole from pgrepl.publications()
-                                  union all select inserts from pgrepl.publications())
-               -- A plain name stands for itself, and not for a part of other words. One that is
-               -- written in numbers of characters may be any.
-               and case when n.name ~ '^[a-z0-9_]+$'
-                        then exists (select from unnest(v_pieces) piece
-                                      where piece ~ (E'\\m' || n.name || E'\\M')
-                                         or piece ~ E'\\mu&')
-                        when strpos(n.name, ';') > 0 then strpos(v_text, n.name) > 0
-                        else exists (select from unnest(v_pieces) piece
-                                      where strpos(piece, n.name) > 0 or piece ~ E'\\mu&') end
-        loop
-            -- The statement would fail if it went on without: it waits as long as for the table.
-            perform pgrepl.change_publication(
-                v_table.pubname, 'drop', v_table.oid, current_setting('lock_timeout'));
-        end loop;
+        begin
+            for v_table in
+                select n.pubname, t.relid as oid
+                  from pgrepl.publications() p
+                 cross join lateral (select p.whole union all select p.inserts where p.is_listed)
+                       as n (pubname)
+                 -- Not the catalogue: older snapshots of a transaction do not show what joined since.
+                 cross join lateral pg_get_publication_tables(n.pubname::text) t
+                 cross join lateral pg_identify_object_as_address('pg_class'::regclass, t.relid, 0) a
+                 cross join lateral lower(replace(a.object_names[2], '"', '')) c (name)
+                 -- A plain name stands for itself, and not for a part of other words. One that is
+                 -- written in numbers of characters may be any.
+                 where case when c.name ~ '^[a-z0-9_]+$'
+                            then exists (select from unnest(v_pieces) piece
+                                          where piece ~ (E'\\m' || c.name || E'\\M')
+                                             or piece ~ E'\\mu&')
+                            when strpos(c.name, ';') > 0 then strpos(v_text, c.name) > 0
+                            else exists (select from unnest(v_pieces) piece
+                                          where strpos(piece, c.name) > 0 or piece ~ E'\\mu&') end
+            loop
+                -- The statement would fail if it went on without: it waits as long as for the table.
+                perform pgrepl.change_publication(
+                    v_table.pubname, 'drop', v_table.oid, current_setting('lock_timeout'));
+            end loop;
+        exception
+            when undefined_object then
+                null; -- An older snapshot shows a publication that was dropped since.
+        end;
         return;
     end if;
 
-    v_is_open := tg_tag in ('ALTER SCHEMA', 'ALTER EXTENSION', 'CREATE EXTENSION', 'CREATE SCHEMA')
+    v_is_open := tag in ('ALTER SCHEMA', 'ALTER EXTENSION', 'CREATE EXTENSION', 'CREATE SCHEMA')
                  -- What left before it and is not unlogged after all comes back.
-                 or tg_tag = 'ALTER TABLE' and pgrepl.texts_in_hand() ~ 'unlogged';
+                 or tag = 'ALTER TABLE' and pgrepl.texts_in_hand() ~ 'unlogged';
     if v_has_made and not v_is_open then
-        select array_agg(distinct c.objid) into v_rels
-          from pg_event_trigger_ddl_commands() c
-         where c.classid = 'pg_class'::regclass and c.schema_name is distinct from 'pg_temp'
-           and c.object_type = 'table';
-        -- With its partitions and children, however deep, and all that lost something with it.
+        -- With its partitions and children, however deep ...
         with recursive family (oid) as (
-            select unnest(v_rels)
+            select c.objid
+              from pg_event_trigger_ddl_commands() c
+             where c.classid = 'pg_class'::regclass and c.schema_name is distinct from 'pg_temp'
+               and c.object_type = 'table'
              union
             select h.inhrelid from family f join pg_inherits h on h.inhparent = f.oid)
+        select array_agg(oid) into v_family from family;
+        -- ... and all that may have lost something with it.
         select array_agg(oid) into v_rels
-          from (select oid from family
+          from (select unnest(v_family) as oid
                  union
                 select r.prrelid from pg_publication_rel r
                   join pg_publication p on p.oid = r.prpubid
@@ -360,19 +415,37 @@ begin
                 end if;
                 -- Rows that the command itself wrote came before, and so did those of a table that
                 -- was in neither.
-                if tg_tag in ('CREATE TABLE AS', 'SELECT INTO') or not v_table.is_in_whole then
+                if tag in ('CREATE TABLE AS', 'SELECT INTO') or not v_table.is_in_whole then
                     perform pgrepl.note_joined(
-                        v_table.oid, tg_tag in ('CREATE TABLE AS', 'SELECT INTO'));
+                        v_table.oid, tag in ('CREATE TABLE AS', 'SELECT INTO'));
                 end if;
             end if;
         end loop;
     end loop;
+
+    if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+        -- What a table lost its partitions lose too, which are not seen either.
+        perform pgrepl.release_unseen(case when not v_has_dropped then v_family end);
+    end if;
+end
+$function$;
+
+create or replace function pgrepl.keep_publications() returns event_trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp set jit = off as $function$
+begin
+    perform pgrepl.follow_command(tg_event, tg_tag);
+exception
+    -- Nothing that is wrong with us is to be the error of a command.
+    when others then
+        raise warning 'pgrepl: the publications cannot be kept: %', sqlerrm
+            using hint = 'See pgrepl doctor.';
 end
 $function$;
 
 revoke all on function pgrepl.publications(), pgrepl.change_publication(name, text, oid, text),
                        pgrepl.keep_identity(oid), pgrepl.note_joined(oid, boolean),
-                       pgrepl.note_joins(), pgrepl.texts_in_hand(),
+                       pgrepl.note_joins(), pgrepl.is_refused(oid), pgrepl.release_unseen(oid[]),
+                       pgrepl.texts_in_hand(), pgrepl.follow_command(text, text),
                        pgrepl.keep_publications() from public;
 
 -- "always": a session that is set to replica is no exception for the server either.

@@ -3,6 +3,12 @@ select (select coalesce(array_agg(pubname::text), '{}') from pg_publication
          where pubname in (%(all)s, %(inserts)s))                  as names,
        (select coalesce(bool_or(puballtables), false) from pg_publication
          where pubname = %(inserts)s)                              as takes_all_inserts,
+       -- somebody else may have changed what they send
+       (select coalesce(array_agg(pubname::text order by pubname), '{}') from pg_publication
+         where pubname in (%(all)s, %(inserts)s)
+           and not (pubinsert and pubtruncate and not pubviaroot
+                    and (pubname = %(inserts)s or pubupdate and pubdelete)))
+                                                                   as changed_names,
        (select d.description from pg_publication p
           join pg_description d on d.objoid = p.oid and d.classoid = 'pg_publication'::regclass
          where p.pubname = %(all)s)                                as comment,
@@ -22,4 +28,5 @@ select (select coalesce(array_agg(pubname::text), '{}') from pg_publication
                       (select stats_reset from pg_stat_get_wal())))  as counted_since,
        -- of sessions in this database; one of a superuser may have its own way
        current_setting('track_counts')::boolean                     as is_counting,
+       getdatabaseencoding()::text                                  as encoding,
        (select rolsuper from pg_roles where rolname = current_user) as is_superuser

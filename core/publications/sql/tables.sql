@@ -13,8 +13,8 @@ select c.oid::bigint                            as oid,
        coalesce(rn.nspname, n.nspname)::text    as root_schema,
        coalesce(rc.relname, c.relname)::text    as root_name,
        c.relreplident::text                     as replica_identity,
-       exists (select from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
-                where r.prrelid = c.oid and p.pubname = %(all)s)     as is_in_all,
+       coalesce(w.is_whole, false)                                   as is_in_all,
+       not coalesce(w.is_whole, true)                                as is_limited,
        exists (select from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
                 where r.prrelid = c.oid and p.pubname = %(inserts)s) as is_in_inserts,
        sent.generated                           as sends_generated,
@@ -30,6 +30,11 @@ select c.oid::bigint                            as oid,
   from pg_class c
  cross join sent
   join pg_namespace n on n.oid = c.relnamespace
+  -- all rows and columns are sent, unless somebody else has changed that
+  left join lateral (
+       select to_jsonb(r) ->> 'prqual' is null and to_jsonb(r) ->> 'prattrs' is null as is_whole
+         from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
+        where r.prrelid = c.oid and p.pubname = %(all)s) w on true
   left join pg_class rc on rc.oid = pg_partition_root(c.oid)
   left join pg_namespace rn on rn.oid = rc.relnamespace
  where c.relkind = 'r'

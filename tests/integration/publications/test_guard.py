@@ -337,6 +337,33 @@ def test_comment_of_somebody_else_breaks_nothing(published):
         published.execute("drop publication odd", "drop role nobody_special")
 
 
+def test_comment_of_ours_that_cannot_be_read_breaks_nothing(published):
+    published.execute(
+        f"comment on publication pgrepl_{published.name} is '{{\"pgrepl\": no json'",
+        "create table new (id int primary key)",
+    )
+    publish(published)
+    assert members(published) == ["new", "t"]
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "EUC_JP", "UTF8"])
+def test_pattern_with_any_characters_breaks_nothing(source, encoding):
+    source.make_anew(encoding)
+    source.execute(KEYED)
+    publish(source, exclude=["public.größe", "public.€*", "public.🐘"])
+    source.execute("create table new (id int primary key)")
+    expected = ["new", "t"]
+    if encoding != "EUC_JP":
+        with source.connect(client_encoding=encoding) as session:
+            codec = "latin-1" if encoding == "LATIN1" else "utf-8"
+            session.execute('create table "größe" (id int primary key)'.encode(codec))
+    if encoding == "UTF8":
+        source.execute('create table "€uro" (id int primary key)')
+    found = "select relname::text from pg_publication_rel join pg_class c on c.oid = prrelid"
+    names = [name if isinstance(name, str) else name.decode() for (name,) in source.rows(found)]
+    assert sorted(names) == expected
+
+
 def test_all_of_it_is_removed(published):
     unpublish(published)
     for query in (
@@ -406,6 +433,30 @@ def test_doctor_says_what_is_missing_and_its_statements_fix_it(source):
     assert judge().status is Status.OK
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "alter publication {} set (publish = 'insert')",
+        "alter publication {} set (publish_via_partition_root = true)",
+        "alter publication {}_inserts set (publish = 'insert')",
+        "alter publication {} set table t (id)",
+        "alter publication {} set table t where (id > 5)",
+    ],
+)
+def test_publication_that_somebody_changed_is_noticed_and_made_right(published, change):
+    def look():
+        with connect(published.endpoint(Side.SOURCE), "test") as connection:
+            return read_publications(connection, config).unpublished(config.selection)
+
+    config = source_of(published)
+    assert look() == []
+    published.execute(change.format(f"pgrepl_{published.name}"))
+    assert [table.name for table in look()] == ["t"]
+    publish(published)
+    assert (look(), members(published)) == ([], ["t"])
+    published.execute("update t set note = 'two'")
+
+
 def test_doctor_says_that_nobody_counts_what_is_not_sent(published):
     def judge():
         with connect(published.endpoint(Side.SOURCE), "test") as connection:
@@ -464,26 +515,57 @@ def test_table_that_could_not_join_is_noted_when_it_does(published):
     )
 
 
+@pytest.mark.parametrize("isolation", [*psycopg.IsolationLevel][2:])
 @pytest.mark.parametrize(
     ("meanwhile", "change", "expected"),
     [
-        ("alter publication {} drop table t", "alter table t drop constraint t_pkey", []),
+        ("alter publication {} drop table t", "alter table t drop constraint t_pkey", ["new"]),
         (
             "alter table other replica identity full",
             "alter table other add primary key (id)",
-            ["other", "t"],
+            ["new", "other", "t"],
+        ),
+        ("select", "alter table new drop constraint new_pkey", ["t"]),
+        ("select", "alter table new replica identity nothing", ["t"]),
+        ("select", "alter table new add more int", ["new", "t"]),
+        ("select", "alter table new set unlogged", ["t"]),
+        ("select", "alter type k drop attribute id cascade", ["new", "t"]),
+        (
+            "create unique index i on new (id); alter table new replica identity using index i",
+            "drop index i",
+            ["t"],
+        ),
+        (
+            (
+                "create table p (id int primary key) partition by range (id);"
+                " create table p1 partition of p for values from (0) to (9)"
+            ),
+            "alter table p drop constraint p_pkey",
+            ["new", "t"],
+        ),
+        (
+            "alter table t drop constraint t_pkey; alter table t add primary key (id)",
+            "alter table t drop constraint t_pkey",
+            ["new"],
         ),
     ],
 )
-def test_transaction_with_an_old_snapshot_can_change_tables(published, meanwhile, change, expected):
-    published.execute("create table other (id int)")
+def test_transaction_with_an_old_snapshot_can_change_tables(
+    published, isolation, meanwhile, change, expected
+):
+    published.execute("create table other (id int)", "create type k as (id int, note text)")
     with psycopg.connect(published.dsn()) as migration:
-        migration.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        migration.isolation_level = isolation
         migration.execute("select 1")
-        published.execute(meanwhile.format(f"pgrepl_{published.name}"))
+        # It does not see that they joined.
+        published.execute(
+            "create table new (id int primary key)", "create table typed of k (primary key (id))"
+        )
+        published.execute(*meanwhile.format(f"pgrepl_{published.name}").split("; "))
         migration.execute(change)
-        migration.execute("update t set id = id")
-        migration.execute("update other set id = id")
+    tables = "select tablename::text from pg_tables where schemaname = 'public'"
+    published.execute(*(f"delete from {name}" for (name,) in published.rows(tables)))
+    expected = expected if "drop attribute" in change else sorted([*expected, "typed"])
     assert members(published) == expected
 
 
