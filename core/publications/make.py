@@ -37,6 +37,8 @@ def make_publications(
         is_superuser = role_is_superuser(connection)
     try:
         with translated(source.endpoint, "cannot publish the tables"), connection.transaction():
+            # The database may have another default.
+            connection.execute("set transaction read write")
             # Before the tables: none of them may lose its identity unnoticed.
             for guard in guard_statements() if is_superuser else ():
                 connection.execute(guard)

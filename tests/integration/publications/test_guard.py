@@ -346,6 +346,12 @@ def test_comment_of_ours_that_cannot_be_read_breaks_nothing(published):
     assert members(published) == ["new", "t"]
 
 
+def test_tables_are_published_where_transactions_are_read_only_by_default(source):
+    source.execute(KEYED, f"alter database {source.name} set default_transaction_read_only = on")
+    publish(source)
+    assert members(source) == ["t"]
+
+
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "EUC_JP", "UTF8"])
 def test_pattern_with_any_characters_breaks_nothing(source, encoding):
     source.make_anew(encoding)
