@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pgrepl.basebackup.report import Phase
@@ -66,14 +67,18 @@ def apply_waiting(
         # Found before: once it goes on, DDL may give its name to another table.
         resync = find_resync(connection, source_id, key)
         try:
-            applied[key] = retry_waiting(config, connection, source, key)
+            # With the mark: a kill in between would have the table copied once more.
+            applied[key] = retry_waiting(
+                *(config, connection, source, key),
+                note=partial(clear_due, connection, source_id, due),
+            )
         except UsageError:
             # In this very moment.
             applied[key] = 0
+            clear_due(connection, source_id, due)
         except PgreplError as exc:
             failed = failed or exc
             continue
-        clear_due(connection, source_id, due)
         if resync is not None:
             remove_resync(connection, resync.resync_id)
     if failed is not None:
@@ -86,8 +91,17 @@ def _find_waiting(connection: Connection, source: str, key: tuple[str, str]) -> 
     return next((table for table in list_parked(connection, source) if table.name == key), None)
 
 
-def retry_waiting(config: Config, connection: Connection, source: str, key: tuple[str, str]) -> int:
+def retry_waiting(
+    config: Config,
+    connection: Connection,
+    source: str,
+    key: tuple[str, str],
+    *,
+    note: Callable[[], None] = lambda: None,
+) -> int:
     """Apply what waited for a table, copied or not, let it go on, and count the changes.
+
+    ``note`` writes down, in that transaction, what else is done with it.
 
     Raises
     ------
@@ -96,7 +110,7 @@ def retry_waiting(config: Config, connection: Connection, source: str, key: tupl
 
     """
     parked = find_parked(connection, source, shown_name(*key))
-    return retry_table(connection, config, parked, Applier(config), _SETTINGS)
+    return retry_table(connection, config, parked, Applier(config), _SETTINGS, note=note)
 
 
 #: What waited is applied in pieces: one takes about four times its bytes in memory.

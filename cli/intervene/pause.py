@@ -6,6 +6,7 @@ import getpass
 import os
 import socket
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -114,8 +115,9 @@ def resume(
         paused = _paused_tables(connection, row, tables)
         for table in paused:
             with closing(open_session(config.target.endpoint, settings)) as session:
-                retry_table(session, config, table, Applier(config), settings)
-            add_pause_history(connection, source, table.name, "resume", who=who)
+                # A kill after it leaves nothing that is paused, and nobody who could be named.
+                note = partial(add_pause_history, session, source, table.name, "resume", who=who)
+                retry_table(session, config, table, Applier(config), settings, note=note)
             done.append(shown_name(*table.name))
         if not tables:
             with connection.transaction():

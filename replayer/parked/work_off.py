@@ -6,7 +6,7 @@ Tables that DDL waits for together are worked off together, in one transaction.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -64,10 +64,13 @@ def retry_table(
     table: ParkedTable,
     ddl: Applier,
     settings: ReplaySettings,
+    *,
+    note: Callable[[], None] = lambda: None,
 ) -> int:
     """Apply all that waits for a table, in one transaction, and let it go on.
 
-    Tables and DDL that wait with it are worked off with it, in the order of the source.
+    Tables and DDL that wait with it are worked off with it, in the order of the source. ``note``
+    writes down, in that transaction, what else is done with it.
 
     Raises
     ------
@@ -82,6 +85,7 @@ def retry_table(
             hold(connection, table)
             count = work.run(config.replay.on_conflict, settings, ddl)
             add_history(connection, table, "retry", count, table.last_lsn)
+            note()
     except TableFailed as failed:
         fail_retry(connection, table.source_id, table.name, failed.sqlstate, failed.reason)
         raise DdlError(

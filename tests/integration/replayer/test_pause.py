@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 
 import pytest
 
@@ -35,9 +36,10 @@ def command(pipeline, tmp_path):
         {pipeline.source.name: pipeline.source.dsn()},
     )
 
-    def run(*arguments, code=0):
-        done = run_pgrepl(*arguments, "--config", path)
-        assert done.returncode == code, done.stderr
+    def run(*arguments, code=0, place=None):
+        env = {} if place is None else {"PGREPL_FAILPOINT": f"{place}:kill"}
+        done = run_pgrepl(*arguments, "--config", path, env=env)
+        assert done.returncode == (code if place is None else -signal.SIGKILL), done.stderr
         return done.stdout
 
     return run
@@ -115,3 +117,20 @@ def test_resume_that_cannot_apply_what_waited_leaves_the_table_parked(pipeline, 
     pipeline.target.execute(f"insert into {pipeline.schema()}.a values (1)")
     command("resume", name, code=50)
     command("parked", "list", code=50)
+
+
+def test_killed_after_a_table_goes_on_it_is_known_who_resumed_it(pipeline, command):
+    name = pipeline.source.name
+    command("pause", name)
+    command("pause", name, "public.a", "public.m")
+    pipeline.source.execute("insert into a values (1)", "insert into m values (1)")
+    follow(pipeline)
+    command("resume", name, place="parked.retried")
+    resumed = (
+        "select table_name::text from replication.pause_history where action = 'resume' order by at"
+    )
+    assert pipeline.target.rows(resumed) == [("a",)]
+    command("resume", name)
+    assert pipeline.target.rows(resumed) == [("a",), ("m1",), (None,)]
+    follow(pipeline)
+    assert pipeline.differences() == []

@@ -15,6 +15,7 @@ from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from pgrepl.store.sources import find_source
 from tests.support.meanwhile import again, meanwhile
+from tests.support.running.backlog import die_at
 from tests.support.running.copying import Recorder
 from tests.support.running.overtaking import (
     HAPPENINGS,
@@ -126,6 +127,21 @@ def test_due_table_that_is_locked_when_its_copy_is_killed_waits_alone(pipeline):
     resync(pipeline, "app.fresh")
     pipeline.apply(ALONE)
     assert left(pipeline) == []
+    assert pipeline.differences("app") == []
+
+
+def test_table_that_goes_on_when_it_is_killed_is_not_copied_once_more(pipeline):
+    source, target = pipeline.source, pipeline.target
+    target.execute(
+        "insert into replication.resync_due (source_id, schema_name, table_name, reason)"
+        " select source_id, 'app', 't', 'a test' from replication.source"
+    )
+    source.execute("update app.t set n = -1")
+    die_at("parked.retried", lambda: resync(pipeline, "app.t"))
+    assert target.rows("select from replication.resync_due") == []
+    assert left(pipeline) == []
+    resync(pipeline, "app.fresh")
+    pipeline.apply(ALONE)
     assert pipeline.differences("app") == []
 
 
