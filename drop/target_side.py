@@ -109,6 +109,7 @@ def clear_target(
                 timeline=row.timeline,
             )
             record(connection, "drop", source_id, _unfinished(row.name))
+    reach("drop.state_removed")
     if with_data:
         report.removed(Side.TARGET, "schema", *schemas)
         _remove_owner(connection, endpoint, owner, report)

@@ -57,6 +57,7 @@ class ConsumerPosition:
                     f'replay has never run for source "{self._row.name}"',
                     hint=f"Run: {command('replay', '--once')}",
                 )
+            reach("export.consumer_added")
             found = self.read()
         self.check(found)
         return found

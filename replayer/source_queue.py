@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pgrepl.config.dsn import Endpoint
 from pgrepl.config.model import ReplayConfig
 from pgrepl.errors import PgreplError, TargetLocked
+from pgrepl.failpoint import reach
 from pgrepl.position import Position
 from pgrepl.postgres.connect import Connection
 from pgrepl.replayer.batches import (
@@ -168,6 +169,7 @@ class SourceWork:
         if least == most:
             if positions[0].shard_count != config.shards:
                 change_shard_count(connection, source_id, config.shards)
+                reach("replayer.shards_changed")
                 positions = read_positions(connection, source_id)
             room = self._limit(settings)
             if self.end_seq is not None:

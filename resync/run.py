@@ -18,6 +18,7 @@ from pgrepl.catalog.unreadable import unreadable_error
 from pgrepl.config.model import Config, SourceConfig
 from pgrepl.config.naming import TableSelection, exact_pattern, shown_name
 from pgrepl.errors import PgreplError, SourceChanged, TargetError, UsageError
+from pgrepl.failpoint import reach
 from pgrepl.postgres.advisory_locks import (
     copy_lock,
     resync_lock,
@@ -279,6 +280,7 @@ class _Run:
             translated(endpoint, "cannot record what is to be copied"),
         ):
             rows = Requests(self._sides, self._choosing).make(tables)
+        reach("resync.requested")
         self._hear_cancel([row.resync_id for row in rows.values()])
         chunked = [t for t in tables if rows[t.key].way == "chunked"]
         live: list[tuple[str, str]] = []

@@ -13,6 +13,7 @@ import psycopg
 
 from pgrepl.errors import SpoolError, TargetError, UsageError
 from pgrepl.export.spark.segments import SpoolReading
+from pgrepl.failpoint import reach
 from pgrepl.postgres.advisory_locks import export_lock, take_lock, try_lock
 from pgrepl.postgres.connect import Connection, connect
 from pgrepl.postgres.sqlstate import translated
@@ -84,6 +85,7 @@ class HeldConsumer:
                         f'replay has never run for source "{reading.source}"',
                         hint=f"Run: {command('replay', '--once')}",
                     )
+                reach("export.stream_begun")
                 found = find_consumer(connection, reading.source_id, self._name)
             if found is None or found.kind != "spark" or found.state != "starting":
                 raise UsageError(

@@ -85,6 +85,7 @@ def _begin(config: SourceConfig, target: Endpoint, source: SourceRow) -> Connect
                 include=[pattern.text for pattern in selection.include],
                 exclude=[pattern.text for pattern in selection.exclude],
             )
+            reach("receiver.patterns_taken")
             mark_unselected(beside, source.source_id, selection)
             for changed in take_rules(beside, source.source_id, config.rules):
                 logger.warning("%s: %s", shown_name(*changed), RULES_CHANGED)
@@ -105,6 +106,7 @@ def _open_stream(connection: Connection, config: SourceConfig, target: Endpoint)
             )
         with connection.transaction():
             source = add_stream(connection, config.name, config.slot)
+        reach("receiver.stream_added")
     if source.system_identifier:
         raise TargetError(
             f'source "{config.name}" was copied from a database,'

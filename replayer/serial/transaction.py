@@ -96,6 +96,7 @@ class SerialTransaction:
         except DdlStopped as stopped:
             if self._captured is not None and self._batch.is_single:
                 self._ddl.record_stop(self._connection, self._captured, stopped)
+                reach("ddl.stop_recorded")
             raise
         reach("replayer.after_serial_commit")
 

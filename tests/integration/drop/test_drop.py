@@ -14,8 +14,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgrepl.catalog.ownership import ensure_owner
+from pgrepl.config.dsn import Side
 from pgrepl.drop import drop_source
 from pgrepl.errors import AlreadyRunning, TargetError
+from pgrepl.postgres.connect import connect
 from tests.support.database import Database
 from tests.support.program import COMMAND, run_pgrepl, write_config
 from tests.support.running.copying import copy, has_slot, make_config, slot_of
@@ -319,10 +322,14 @@ def test_schema_that_others_built_on_stays(source, target):
 
 
 @pytest.mark.parametrize(
-    "place", ["origin_dropped", "target_cleared", "slot_dropped", "capture_removed"]
+    "place",
+    ["origin_dropped", "state_removed", "target_cleared", "slot_dropped", "capture_removed"],
 )
 def test_killed_in_the_middle_the_next_run_finishes(source, target, tmp_path, place):
     make_streaming(source, target)
+    owner = make_config(target, source).sources[source.name].owner_role
+    with connect(target.endpoint(Side.TARGET), "test") as connection:
+        ensure_owner(connection, target.endpoint(Side.TARGET), owner)
     config = write_config(tmp_path / "pgrepl.toml", target.dsn(), {source.name: source.dsn()})
     command = ("drop", source.name, "--yes", "--with-data", "--config", config)
     killed = run_pgrepl(*command, env={"PGREPL_FAILPOINT": f"drop.{place}:kill"})
@@ -343,6 +350,7 @@ def test_killed_in_the_middle_the_next_run_finishes(source, target, tmp_path, pl
     assert capture_of(source) == ["mine"]
     assert target.value("select to_regnamespace('replication') is null")
     assert target.value(f"select to_regnamespace('{source.name}_app') is null")
+    assert target.rows(f"select from pg_roles where rolname = '{owner}'") == []
 
 
 def test_nobody_there_to_answer_removes_nothing(source, target, tmp_path):

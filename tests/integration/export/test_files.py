@@ -113,7 +113,7 @@ def test_export_that_dies_anywhere_loses_and_repeats_nothing(live_of, tmp_path):
     live.follow()
     export = FileExport(live, tmp_path / "out", has_snapshot=True, batch_changes=2)
     # First in the snapshot, then in batches of a transaction each.
-    for place in ("export.in_snapshot", *PLACES):
+    for place in ("export.consumer_added", "export.in_snapshot", *PLACES):
         assert export.run_until_killed(f"{place}:kill")
         if place in PLACES[3:]:
             # The snapshot was noted before: the next run has made the rest of it visible.

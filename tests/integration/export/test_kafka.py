@@ -124,7 +124,12 @@ def test_export_that_dies_anywhere_loses_and_repeats_nothing(live_of, topics):
     live.follow()
     export = KafkaExport(live, topics, has_schemas=False)
     export.has_snapshot = True
-    for place in ("export.in_snapshot", "export.after_prepare", "export.before_commit"):
+    for place in (
+        "export.consumer_added",
+        "export.in_snapshot",
+        "export.after_prepare",
+        "export.before_commit",
+    ):
         assert run_until_killed(f"{place}:kill", export.run)
     export.run()
     for number, place in enumerate(PLACES, 1):

@@ -11,6 +11,7 @@ from pgrepl.errors import AlreadyRunning, SpoolError, UsageError
 from pgrepl.export.spark import consumer as module
 from pgrepl.export.spark.consumer import HeldConsumer
 from pgrepl.export.spark.segments import SpoolReading
+from tests.support.running.backlog import die_at
 
 
 @pytest.fixture
@@ -61,3 +62,9 @@ def test_tasks_get_no_session_of_the_stream(held_of):
         pass
     copy.close()
     first.move(begin)
+
+
+def test_stream_that_dies_before_its_checkpoint_is_written_begins_there_again(held_of):
+    die_at("export.stream_begun", lambda: held_of().begin())
+    held = held_of()
+    held.move(held.begin())

@@ -19,7 +19,12 @@ from tests.support.streams.debezium_made import end, event
 
 @pytest.mark.parametrize(
     "place",
-    ["receiver.table_made", "receiver.before_commit", "receiver.after_commit_before_feedback"],
+    [
+        "receiver.stream_added",
+        "receiver.table_made",
+        "receiver.before_commit",
+        "receiver.after_commit_before_feedback",
+    ],
 )
 def test_killed_receiver_goes_on_where_the_target_is(topics, stream_of, place):
     topic = topics.make("public.people", partitions=2)

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from pgrepl.ddl_capture import Applier, decide, install
+from pgrepl.errors import DdlStopped
 from pgrepl.replayer.parked.parked_tables import find_parked, skip_changes
 from pgrepl.replayer.parked.work_off import retry_table
 from pgrepl.replayer.session import open_session
@@ -111,4 +112,26 @@ def test_decision_about_ddl_is_carried_out_once(source, target, kind):
     )
     source.execute("insert into app.a values (2, 2)")
     pipeline.apply(ALONE)
+    assert pipeline.differences("app") == []
+
+
+def test_ddl_that_ends_replay_waits_once(source, target):
+    source.execute("create schema app; create table app.a (id int primary key, v int)")
+    pipeline = Pipeline(source, target, ddl_on_error="stop")
+    pipeline.ddl = Applier(pipeline.config)
+    install(pipeline.config.sources[source.name])
+    pipeline.copy()
+    target.execute(f"create view public.own as select v from {pipeline.schema('app')}.a")
+    source.execute("alter table app.a alter v type bigint", "insert into app.a values (1, 1)")
+    pipeline.receive()
+    die_at("ddl.stop_recorded", lambda: pipeline.replay(ALONE))
+    tries = "select tag from replication.ddl_pending"
+    assert target.rows(tries) == [("ALTER TABLE",)]
+    assert isinstance(pipeline.replay(ALONE).error, DdlStopped)
+    assert target.rows(tries) == [("ALTER TABLE",)]
+    target.execute("drop view public.own")
+    with control(pipeline) as connection:
+        decide(connection, source.name, "retry")
+    assert pipeline.replay(ALONE).error is None
+    assert target.rows(tries) == []
     assert pipeline.differences("app") == []

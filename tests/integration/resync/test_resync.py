@@ -150,6 +150,7 @@ def resync_until_killed(source: Database, target: Database, folder: Path, place:
 @pytest.mark.parametrize(
     "place",
     [
+        "resync.requested",
         "resync.parked",
         pytest.param("resync.waited", marks=pytest.mark.soak),
         pytest.param("resync.planned", marks=pytest.mark.soak),
@@ -162,7 +163,7 @@ def test_killed_resync_is_started_over_by_the_same_command(source, target, tmp_p
     make_tables(source)
     copy(target, source)
     resync_until_killed(source, target, tmp_path, place)
-    assert states(target)["accounts"][1]
+    assert states(target)["accounts"][1] == (place != "resync.requested")
     resync(target, source, "app.accounts")
     assert states(target)["accounts"] == ("ready", True)
     there = f"{source.name}_app"

@@ -271,6 +271,15 @@ def test_number_of_shards_changes_after_a_kill_between_them(backlog, shards):
     assert rows == [(shards,)]
 
 
+def test_number_of_shards_changes_once_whoever_is_killed_then(backlog):
+    plan(backlog)
+    die_at("replayer.shards_changed", lambda: backlog.replay(ALONE, shards=3))
+    counts = "select distinct shard_count from replication.shard_progress"
+    assert backlog.target.rows(counts) == [(3,)]
+    finish_and_compare(backlog, shards=5)
+    assert backlog.target.rows(counts) == [(5,)]
+
+
 def test_shards_apart_come_together_under_batch_consistency_too(backlog):
     _, tasks = plan(backlog, ReplaySettings(batch_segments=4))
     run_shard(tasks[0])

@@ -41,6 +41,22 @@ def test_receiver_that_dies_inside_a_big_transaction_leaves_nothing_of_it(stream
     assert_exactly_once(streaming)
 
 
+def test_receiver_that_dies_when_its_patterns_are_taken_marks_what_it_passes_over(
+    source, stream_from
+):
+    source.execute("create table a (id int primary key)", "create table b (id int primary key)")
+    streaming = stream_from(source)
+    streaming.write_config(exclude=["public.b"])
+    with streaming.start(env={"PGREPL_FAILPOINT": "receiver.patterns_taken:kill"}) as receiver:
+        wait_until(lambda: receiver.process.poll() is not None)
+        assert receiver.process.returncode == -9
+    marked = "select table_name::text from replication.source_table where resync_reason is not null"
+    assert streaming.target.rows(marked) == []
+    with streaming.start() as receiver:
+        receiver.wait_streaming()
+        assert streaming.target.rows(marked) == [("b",)]
+
+
 def test_receiver_killed_at_random_loses_and_repeats_nothing(streaming):
     chance = random.Random(4)
     with load(streaming) as done:
