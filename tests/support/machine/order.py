@@ -16,6 +16,7 @@ LONG = [
     TESTS / "spark" / "whole_way" / "test_data_source.py",
     TESTS / "spark" / "whole_way" / "test_demo.py",
     TESTS / "spark" / "whole_way" / "test_upgrade.py",
+    TESTS / "spark" / "whole_way" / "test_upgrade_order.py",
     TESTS / "integration" / "ddl_capture" / "apply" / "test_statements.py",
 ]
 
