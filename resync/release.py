@@ -63,7 +63,8 @@ def apply_waiting(
             applied[key] = 0
             continue
         source_id = waiting.source_id
-        due = [table for table in read_due(connection, source_id) if table.key == key]
+        found = read_due(connection, source_id)
+        due = [table for table in found if table.key == key and not table.is_wrong]
         # Found before: once it goes on, DDL may give its name to another table.
         resync = find_resync(connection, source_id, key)
         try:

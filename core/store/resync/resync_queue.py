@@ -43,6 +43,8 @@ class DueTable:
     is_parked: bool
     #: Whether a resync copied it, and only what waited is not applied yet.
     is_copied: bool
+    #: Whether its rows are known to be wrong, since a copy of them began last.
+    is_wrong: bool
 
     @property
     def key(self) -> tuple[str, str]:
@@ -120,7 +122,8 @@ def read_due(connection: Connection, source_id: int) -> Sequence[DueTable]:
             "select d.schema_name::text, d.table_name::text, d.reason, d.marked_at,"
             " d.attempt_count,"
             " coalesce(t.state = 'ready' and p.kind <> 'resync', false) as is_parked,"
-            " coalesce(t.state = 'ready' and p.kind = 'resync', false) as is_copied"
+            " coalesce(t.state = 'ready' and p.kind = 'resync' and t.resync_reason is null, false)"
+            " as is_copied, t.resync_reason is not null as is_wrong"
             " from replication.resync_due d"
             " join replication.source_table t using (source_id, schema_name, table_name)"
             " left join replication.parked_table p using (source_id, schema_name, table_name)"

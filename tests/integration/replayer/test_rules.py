@@ -11,6 +11,7 @@ import pytest
 from pgrepl.export.plan import ExportSettings
 from pgrepl.export.run import Exporter
 from pgrepl.export.sinks.destinations import FilesDestination, make_plan
+from tests.support.running.backlog import die_at
 from tests.support.running.ruled import SALT, RuledPipeline, leaks, rule
 from tests.support.workloads.random_source import TABLES as RANDOM_TABLES
 from tests.support.workloads.random_source import change_at_random
@@ -224,3 +225,20 @@ def test_target_is_the_masked_source_after_random_transactions(source, target, s
         pipeline.follow()
         assert pipeline.masked_differences("public") == [], seed
         assert not pipeline.verify().has_differences, seed
+
+
+def test_rule_that_comes_before_a_copy_that_was_killed_goes_on_holds_for_its_rows(source, target):
+    source.execute(
+        "create schema app; create table app.people (id int primary key, mail text)",
+        f"insert into app.people select g, '{CANARY}-' || g from generate_series(1, 9) g",
+    )
+    pipeline = RuledPipeline(source, target)
+    pipeline.begin()
+    pipeline.follow()
+    die_at("resync.swapped", lambda: pipeline.copy_again("app.people", "whole"))
+    source.execute(f"update app.people set mail = '{CANARY}' where id = 1")
+    pipeline.rules = [rule("app.people", hash=("mail",))]
+    pipeline.follow()
+    pipeline.follow()
+    assert_masked(pipeline)
+    assert target.value("select count(*) from replication.resync_due") == 0
