@@ -25,6 +25,7 @@ from pgrepl.decoding.pgoutput import PgoutputPayload, PgoutputStream, by_table
 from pgrepl.decoding.shape import Column, Shape
 from pgrepl.decoding.stream import StreamDecoder
 from pgrepl.decoding.wal2json import Wal2JsonPayload, Wal2JsonStream, table_changes
+from pgrepl.decoding.wal2json.short import lines_of
 from pgrepl.errors import PgreplError, SpoolError
 from pgrepl.native import native
 from pgrepl.receiver.postgres.assembler import Assembler
@@ -125,17 +126,18 @@ def _read_by_both(module: ModuleType, decoder: PayloadDecoder, data: bytes) -> b
 
 def _pgoutput_payload(data: bytes) -> None:
     if _read_by_both(by_table, PgoutputPayload("UTF8"), data):
-        _as_people_see_it(PgoutputPayload("UTF8"), data[1:])
+        _as_people_see_it(PgoutputPayload("UTF8"), data[1:], data[1:])
 
 
 def _wal2json_payload(data: bytes) -> None:
     _read_by_both(table_changes, Wal2JsonPayload("UTF8"), data)
-    _as_people_see_it(Wal2JsonPayload("UTF8"), data[1:])
+    # Of short ones people see what they were made of.
+    _as_people_see_it(Wal2JsonPayload("UTF8"), data[1:], lines_of(data[1:]))
 
 
-def _as_people_see_it(decoder: PayloadDecoder, payload: bytes) -> None:
+def _as_people_see_it(decoder: PayloadDecoder, payload: bytes, seen: bytes) -> None:
     messages = decoder.split(payload)
-    assert decoder.join(messages) == payload
+    assert decoder.join(messages) == seen
     for message in messages:
         if decoder.is_begin(message):
             decoder.read_begin(message)
