@@ -7,6 +7,7 @@ DDL: a table that is truncated or rewritten after the snapshot was taken looks e
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from pgrepl.config.dsn import Endpoint
 from pgrepl.errors import SourceChanged, SourceError, SourceUnavailable
 from pgrepl.lsn import Lsn, end_of_wal
 from pgrepl.postgres.connect import Connection, connect
+from pgrepl.postgres.flushed_wal import is_flushed
 from pgrepl.postgres.sqlstate import translated
 
 __all__ = [
@@ -39,6 +41,9 @@ logger = logging.getLogger(__name__)
 _STAGE = "basebackup"
 #: How long a slot's creation may take before we look who is in its way.
 _PATIENCE_S = 2.0
+#: How often, and how long, it is looked whether what a snapshot sees is on disk.
+_FLUSH_LOOK_S = 0.02
+_FLUSH_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +178,27 @@ def keep_new_snapshot(endpoint: Endpoint) -> Keeper:
         ).fetchall()
         # Read after the snapshot: nothing that it sees committed beyond this position.
         ((lsn,),) = keeper.execute("select pg_current_wal_insert_lsn()").fetchall()
+        _await_flushed(endpoint, keeper, end_of_wal(lsn))
     return Keeper(endpoint, keeper, snapshot, SnapshotStart(end_of_wal(lsn), seen))
+
+
+def _await_flushed(endpoint: Endpoint, keeper: Connection, lsn: Lsn) -> None:
+    """Wait until no crash can undo what a snapshot sees any more.
+
+    Raises
+    ------
+    SourceUnavailable
+        when the source does not write its WAL.
+
+    """
+    begin = time.monotonic()
+    while not is_flushed(keeper, lsn, begin):
+        if time.monotonic() - begin > _FLUSH_S:
+            raise SourceUnavailable(
+                f"{endpoint}: its WAL up to {lsn} was not on disk after {_FLUSH_S:g} s",
+                hint="Look after its disk, and run the same command again.",
+            )
+        time.sleep(_FLUSH_LOOK_S)
 
 
 class _SlotCreation:

@@ -80,6 +80,9 @@ _AGAINST_WRITERS = ("ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "Acce
 _SNAPSHOTS = 20
 _SNAPSHOT_S = 0.02
 #: The number of keys that are read again at once.
+#: How often, and how long, it is looked whether what a snapshot sees is on disk.
+_FLUSH_LOOK_S = 0.02
+_FLUSH_S = 1.0
 _KEYS = 2_000
 
 
@@ -253,11 +256,20 @@ class ChunkMaker:
         remove_xids(self.target, copy.resync_id)
         return done
 
+            self._await_flushed()
     def _read(self, statement: Composed, rows: ChunkRows, scope: Scope) -> Transferred:
         """Read rows; of a range no more than some bytes of them."""
         self.source_session.execute("savepoint pgrepl_rows")
         done = transfer(
             (self.source, self.source_session, statement),
+    def _await_flushed(self) -> None:
+        """Wait until no crash of the source can undo what was read."""
+        deadline = time.monotonic() + _FLUSH_S
+        while not self.watermarks.is_lasting(self.source_session):
+            if time.monotonic() > deadline:
+                raise NotNowError("commits that are not on the source's disk yet")
+            time.sleep(_FLUSH_LOOK_S)
+
             (self.endpoint, self.target, rows.copy_in()),
             self.table,
             most_bytes=scope.most_bytes if isinstance(scope, RangeScope) else None,

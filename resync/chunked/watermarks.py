@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 from pgrepl.lsn import end_of_wal
 from pgrepl.postgres.connect import Connection
+from pgrepl.postgres.flushed_wal import is_flushed
 from pgrepl.store.tables.copy_start import CopyStart
 
 __all__ = ["Watermarks"]
@@ -20,6 +23,7 @@ class Watermarks:
     def __init__(self) -> None:
         """Begin with none."""
         self._last: CopyStart | None = None
+        self._taken_at = 0.0
 
     def take(self, source: Connection) -> CopyStart:
         """Return the snapshot of the transaction that is open, or one of this moment."""
@@ -29,4 +33,9 @@ class Watermarks:
         ).fetchall()
         if self._last is None or self._last.snapshot != snapshot:
             self._last = CopyStart(end_of_wal(lsn), snapshot)
+            self._taken_at = time.monotonic()
         return self._last
+
+    def is_lasting(self, source: Connection) -> bool:
+        """Whether no crash can undo what the last snapshot sees; asked by the same session."""
+        return self._last is None or is_flushed(source, self._last.lsn, self._taken_at)
