@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from psycopg import errors
@@ -28,6 +27,7 @@ from pgrepl.store.resync.resync_chunks import (
     add_rereads,
     add_xids,
     find_live_copy,
+    note_set_aside,
     read_chunk_rows,
     read_keys,
     restart_chunks,
@@ -207,19 +207,23 @@ class _Application:
                     raise
                 # They stay as they are until they are read again.
                 failed = [key for step in division.exact for key in (step.old, step.new)]
-        if division.open:
-            # Those that cannot be applied stay as they are until their range is copied.
-            with suppress(*_IN_THE_WAY):
-                self._apply_open(shape, self._as_changes(shape, division.open))
+        if division.open and not self._apply_open(shape, self._as_changes(shape, division.open)):
+            # They stay as they are until their range is copied.
+            note_set_aside(self._connection, self._copy.resync_id)
         return failed
 
-    def _apply_open(self, shape: Shape, changes: TableChanges) -> None:
-        with self._connection.transaction():
-            staging = write_staging(
-                self._connection, shape, net_of(shape, changes), _STAGING, self._encoding
-            )
-            merge_leniently(self._connection, staging)
-            self._connection.execute(SQL("drop table {}").format(Identifier(*_STAGING)))
+    def _apply_open(self, shape: Shape, changes: TableChanges) -> bool:
+        """Apply what can be of changes whose rows will be copied, and say whether all was."""
+        try:
+            with self._connection.transaction():
+                staging = write_staging(
+                    self._connection, shape, net_of(shape, changes), _STAGING, self._encoding
+                )
+                is_all = merge_leniently(self._connection, staging)
+                self._connection.execute(SQL("drop table {}").format(Identifier(*_STAGING)))
+        except _IN_THE_WAY:
+            return False
+        return is_all
 
     def _as_changes(self, shape: Shape, steps: Iterable[Step[_Read]]) -> TableChanges:
         """Return what is left of changes as changes."""

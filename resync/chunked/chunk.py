@@ -34,6 +34,7 @@ from pgrepl.resync.chunked.rows import ChunkRows
 from pgrepl.resync.chunked.scope import KeyScope, RangeScope, Scope
 from pgrepl.resync.chunked.watermarks import Watermarks
 from pgrepl.store.locked import find_lock_reason
+from pgrepl.store.parked import find_kind
 from pgrepl.store.progress.shard_progress import read_passed
 from pgrepl.store.resync.resync_chunks import (
     LiveCopy,
@@ -66,7 +67,7 @@ __all__ = [
     "NotNowError",
     "ObstacleError",
     "RestartedError",
-    "check_unlocked",
+    "check_applied",
 ]
 
 #: What a session meets whose table got other names, or columns, in this moment.
@@ -79,10 +80,10 @@ _AGAINST_WRITERS = ("ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "Acce
 #: How often, and how far apart, a snapshot is taken again that does not see what was applied.
 _SNAPSHOTS = 20
 _SNAPSHOT_S = 0.02
-#: The number of keys that are read again at once.
 #: How often, and how long, it is looked whether what a snapshot sees is on disk.
 _FLUSH_LOOK_S = 0.02
 _FLUSH_S = 1.0
+#: The number of keys that are read again at once.
 _KEYS = 2_000
 
 
@@ -98,7 +99,7 @@ class NotNowError(Exception):
 class ObstacleError(DdlError):
     """A table cannot be copied in chunks any more."""
 
-    def __init__(self, table: SourceTable, obstacle: str) -> None:
+    def __init__(self, table: SourceTable | str, obstacle: str) -> None:
         """Say why."""
         super().__init__(
             f"table {table} cannot be copied in chunks any more: {obstacle}",
@@ -106,18 +107,22 @@ class ObstacleError(DdlError):
         )
 
 
-def check_unlocked(target: Connection, source_id: int, key: tuple[str, str]) -> None:
-    """Make sure that changes of a table do not wait for a lock.
+def check_applied(target: Connection, source_id: int, key: tuple[str, str]) -> None:
+    """Make sure that changes of a table are applied as they come.
 
     Raises
     ------
     NotNowError
-        when they do: they are applied when it is free, and the copy goes on.
+        when they wait for a lock: they are applied when it is free, and the copy goes on.
+    ObstacleError
+        when they wait for something else.
 
     """
     reason = find_lock_reason(target, source_id, key)
     if reason is not None:
         raise NotNowError(f"a lock on the copy of {shown_name(*key)}: {reason}")
+    if find_kind(target, source_id, key) not in (None, "locked"):
+        raise ObstacleError(shown_name(*key), "its changes are not applied")
 
 
 class DdlAwaitedError(NotNowError):
@@ -196,7 +201,7 @@ class ChunkMaker:
                 raise EndedError(self.table.key)
             applied = read_passed(self.target, self.source_id)
             # Seen after that: what waits is not applied, whatever replay has passed.
-            check_unlocked(self.target, self.source_id, self.table.key)
+            check_applied(self.target, self.source_id, self.table.key)
             version = self._version()
             if copy.version is None:
                 set_version(self.target, copy.resync_id, version)
@@ -251,17 +256,12 @@ class ChunkMaker:
             rows = ChunkRows(self.target, found.shape, self.table, copy.key)
             done = self._read(scope.copy_out(self.table, copy.key), rows, scope)
             self._check_name()
+            self._await_flushed()
             reach("resync.chunk_read")
         self._put(copy, scope, rows, done, start)
         remove_xids(self.target, copy.resync_id)
         return done
 
-            self._await_flushed()
-    def _read(self, statement: Composed, rows: ChunkRows, scope: Scope) -> Transferred:
-        """Read rows; of a range no more than some bytes of them."""
-        self.source_session.execute("savepoint pgrepl_rows")
-        done = transfer(
-            (self.source, self.source_session, statement),
     def _await_flushed(self) -> None:
         """Wait until no crash of the source can undo what was read."""
         deadline = time.monotonic() + _FLUSH_S
@@ -270,6 +270,11 @@ class ChunkMaker:
                 raise NotNowError("commits that are not on the source's disk yet")
             time.sleep(_FLUSH_LOOK_S)
 
+    def _read(self, statement: Composed, rows: ChunkRows, scope: Scope) -> Transferred:
+        """Read rows; of a range no more than some bytes of them."""
+        self.source_session.execute("savepoint pgrepl_rows")
+        done = transfer(
+            (self.source, self.source_session, statement),
             (self.endpoint, self.target, rows.copy_in()),
             self.table,
             most_bytes=scope.most_bytes if isinstance(scope, RangeScope) else None,

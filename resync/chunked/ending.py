@@ -17,7 +17,7 @@ from pgrepl.failpoint import reach
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translated
-from pgrepl.store.locked import find_lock_reason
+from pgrepl.store.parked import ParkingKind, find_kind
 from pgrepl.store.progress.shard_progress import read_passed, take_positions
 from pgrepl.store.resync.resync_chunks import (
     LiveCopy,
@@ -71,14 +71,14 @@ class Ending:
         """Return how many chunks replay has still to pass, and how many keys are to be read."""
         with translated(self.endpoint, "cannot follow replay"):
             applied = read_passed(self.target, self.resync.source_id)
-            # Seen after that: what waits for a lock is not applied, whatever replay has passed.
-            if applied is not None and self.find_lock_reason() is None:
+            # Seen after that: what waits is not applied, whatever replay has passed.
+            if applied is not None and self.find_parking() is None:
                 pass_chunks(self.target, self.resync.resync_id, applied)
             return count_left(self.target, self.resync.resync_id)
 
-    def find_lock_reason(self) -> str | None:
-        """Return what is said of the lock that its changes wait for; None: they wait for none."""
-        return find_lock_reason(self.target, self.resync.source_id, self.resync.key)
+    def find_parking(self) -> ParkingKind | None:
+        """Return why its changes wait; None: they are applied as they come."""
+        return find_kind(self.target, self.resync.source_id, self.resync.key)
 
     def read_needed(self) -> tuple[Lsn, Lsn] | None:
         """Return what replay has passed, and what it has to pass; None: nothing any more."""
@@ -93,7 +93,7 @@ class Ending:
         with translated(self.endpoint, "cannot end a resync"), self.target.transaction():
             take_positions(self.target, source_id)
             copy = self.find_copy()
-            if self.find_lock_reason() is not None:
+            if self.find_parking() is not None:
                 return False
             if copy.version != read_versions(self.target, source_id, [key]).get(key):
                 restart_chunks(self.target, self.resync.resync_id)
@@ -108,7 +108,7 @@ class Ending:
         return True
 
     def cancel(self) -> bool:
-        """End it as it is, if replay has passed all chunks.
+        """End it as it is, if replay has passed all chunks, or does not get to.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class Ending:
         with translated(self.endpoint, "cannot cancel a resync"), self.target.transaction():
             take_positions(self.target, self.resync.source_id)
             self.find_copy()
-            if self.count_left()[0]:
+            if self.find_parking() in (None, "locked") and self.count_left()[0]:
                 return False
             cancel_live(self.target, self.resync.resync_id)
             # Where foreign keys do not cascade.

@@ -22,7 +22,7 @@ from pgrepl.resync.chunked.chunk import (
     NotNowError,
     ObstacleError,
     RestartedError,
-    check_unlocked,
+    check_applied,
 )
 from pgrepl.resync.chunked.ending import EndedError, Ending
 from pgrepl.resync.chunked.first import FirstCopy
@@ -313,7 +313,7 @@ class _Run:
             copy = self._ending.find_copy()
             if copy.is_cancelled:
                 raise CancelledError(f"the resync of {self._work.table} was cancelled")
-            check_unlocked(self._target, self._source_id, self._key)
+            check_applied(self._target, self._source_id, self._key)
         if copy.version is None:
             self._renew_key(copy)
         _, key_count = self._ending.count_left()

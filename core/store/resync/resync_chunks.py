@@ -28,6 +28,7 @@ __all__ = [
     "end_live",
     "find_live_copy",
     "note_first",
+    "note_set_aside",
     "pass_chunks",
     "read_chunk_rows",
     "read_keys",
@@ -125,12 +126,16 @@ def end_live(connection: Connection, resync_id: int) -> None:
 
 
 def cancel_live(connection: Connection, resync_id: int) -> None:
-    """Record that a live table still needs what it needed before; or more, if keys are left."""
+    """Record that a live table still needs what it needed before; or more, if keys are left.
+
+    Or chunks: then what waits for the table, in part contained in them, is applied without regard.
+    """
     connection.execute(
         "update replication.source_table t"
         " set resync_reason = coalesce(t.resync_reason, r.reason_before,"
         " case when exists (select from replication.resync_key k where k.resync_id = r.resync_id"
-        " and k.number is null) then 'its resync was cancelled' end)"
+        " and k.number is null) or exists (select from replication.resync_chunk c"
+        " where c.resync_id = r.resync_id) then 'its resync was cancelled' end)"
         " from replication.resync r where r.resync_id = %s and t.source_id = r.source_id"
         " and t.schema_name = r.schema_name and t.table_name = r.table_name",
         (resync_id,),
@@ -151,6 +156,15 @@ def note_first(connection: Connection, resync_id: int, *, snapshot: str, lsn: Ls
         "update replication.resync set first_snapshot = %s::pg_snapshot, first_lsn = %s"
         " where resync_id = %s and first_lsn is null",
         (snapshot, lsn, resync_id),
+    )
+
+
+def note_set_aside(connection: Connection, resync_id: int) -> None:
+    """Record that changes were not applied as their rows will be copied: they never may be."""
+    connection.execute(
+        "update replication.resync set reason_before = 'its resync was cancelled'"
+        " where resync_id = %s and reason_before is null",
+        (resync_id,),
     )
 
 

@@ -67,13 +67,13 @@ def merge_plainly(connection: Connection, staging: StagingTable) -> None:
     _merger(connection, staging).plain()
 
 
-def merge_leniently(connection: Connection, staging: StagingTable) -> None:
-    """Apply of a staging table what finds its row, and rows whose place is free.
+def merge_leniently(connection: Connection, staging: StagingTable) -> bool:
+    """Apply of a staging table what finds its row, and rows whose place is free; whether all did.
 
     For rows that will be copied anyway: nothing here makes a row that never was, or takes one away
     that no change takes away.
     """
-    KeyedMerger(connection, staging).lenient()
+    return KeyedMerger(connection, staging).lenient()
 
 
 def _merger(connection: Connection, staging: StagingTable) -> KeyedMerger | MultisetMerger:

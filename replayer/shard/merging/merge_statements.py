@@ -100,23 +100,22 @@ class KeyedMerger:
         self._insert(moved)
         return Outcome(missing, extra)
 
-    def lenient(self) -> None:
-        """Do what can be done, and count nothing; no row moves to another key."""
+    def lenient(self) -> bool:
+        """Do what can be done, and say whether all rows are there; none moves to another key."""
         if self._can_update():
             self._delete_old(0)
-            for group, columns in enumerate(self._staging.groups):
-                self._update(group, columns)
-            self._insert(0, _DO_NOTHING)
-            return
+            missing = sum(self._update(*group) for group in enumerate(self._staging.groups))
+            return self._insert(0, _DO_NOTHING) == self._staging.count("I") and not missing
         moved = self._turn_updates_into_moves()
-        self._run(
+        missing = self._run(
             SQL(
                 "delete from {} s where op = 'M' and not exists (select from only {} t where {})"
             ).format(self._staging.identifier, self._table, self._is_old_key)
         )
         self._fill(moved)
         self._delete_old(moved)
-        self._insert(moved, _DO_NOTHING)
+        inserted = self._insert(moved, _DO_NOTHING)
+        return inserted == self._staging.count("I") + moved and not missing
 
     def extra_count(self) -> int:
         """Count rows that stand where a row is to be inserted and that no change takes away."""
@@ -264,19 +263,22 @@ class KeyedMerger:
         ((count,),) = self._connection.execute(query).fetchall()
         return int(count)
 
-    def _insert(self, moved: int, on_conflict: Composable = _FAIL) -> None:
+    def _insert(self, moved: int, on_conflict: Composable = _FAIL) -> int:
+        """Insert rows, and return how many."""
         stored = self._staging.shape.stored
+        count = 0
         for group, columns in enumerate(self._staging.groups):
             if self._staging.counts.get(("I", group)):
                 condition = SQL("op = 'I' and grp = {}{}").format(Literal(group), on_conflict)
-                self._insert_rows(columns, condition)
+                count += self._insert_rows(columns, condition)
         if moved:
-            self._insert_rows(stored, SQL("op = 'M'{}").format(on_conflict))
+            count += self._insert_rows(stored, SQL("op = 'M'{}").format(on_conflict))
+        return count
 
-    def _insert_rows(self, carried: Sequence[str], condition: Composable) -> None:
+    def _insert_rows(self, carried: Sequence[str], condition: Composable) -> int:
         by_name = self._staging.shape.by_name
         columns = [name for name in carried if not by_name[name].is_generated]
-        self._run(
+        return self._run(
             SQL("insert into {} ({}) overriding system value select {} from {} where {}").format(
                 self._table,
                 SQL(", ").join(map(Identifier, columns)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -13,14 +14,16 @@ from pgrepl.errors import TargetUnavailable
 from pgrepl.lsn import Lsn
 from pgrepl.postgres.connect import connect
 from pgrepl.replayer.chunked.key_staging import KeyStaging
+from pgrepl.replayer.session import open_session
 from pgrepl.replayer.target_table import Tables
+from pgrepl.resync.cancel import cancel_tables
 from pgrepl.resync.chunked import ObstacleError
-from pgrepl.resync.release import TableCopies
+from pgrepl.resync.release import TableCopies, retry_waiting
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from pgrepl.store.resync.resync_chunks import ChunkRow
 from tests.support.running.copying import Recorder
-from tests.support.running.live import Live
+from tests.support.running.live import SETTINGS, Live
 
 TABLE = (
     "create table t (id int primary key, a int, body text);"
@@ -129,3 +132,91 @@ def test_replay_that_moves_is_waited_for_however_long_it_takes(live, monkeypatch
     assert live.differences("t") == set()
     with pytest.raises(TargetUnavailable, match="replay to pass the last chunk"):
         live.resync("t", wait_s=1)
+
+
+def park(live: Live) -> None:
+    """Have changes of the table wait for a person."""
+    live.target.execute(
+        "insert into replication.parked_table (source_id, schema_name, table_name, kind, reason)"
+        " select source_id, 'app', 't', 'failed', 'a test parked it' from replication.source"
+    )
+
+
+@pytest.fixture
+def parked(live: Live) -> Live:
+    """Return a table that was parked after its last chunk, which contains what waits."""
+    live.source.execute(
+        "update app.t set a = -1 where id = 20; delete from app.t where id = 30;"
+        " insert into app.t values (35, 1, 'new'); update app.t set id = 45 where id = 40"
+    )
+    with pytest.raises(TargetUnavailable, match="replay to pass"):
+        live.resync("t", wait_s=0)
+    park(live)
+    live.follow()
+    return live
+
+
+def test_what_waits_for_a_table_parked_after_its_last_chunk_is_applied_once(parked):
+    config = parked.config
+    with pytest.raises(ObstacleError, match="its changes are not applied"):
+        parked.resync("t")
+    with closing(open_session(config.target.endpoint, SETTINGS)) as connection:
+        assert retry_waiting(config, connection, "shop", ("app", "t")) == 4
+    with parked.streaming():
+        parked.resync("t")
+    assert parked.differences("t") == set()
+    assert parked.target.rows("select from replication.resync") == []
+
+
+def test_table_parked_after_its_last_chunk_is_marked_when_its_resync_is_cancelled(parked):
+    config = parked.config
+    outcomes = cancel_tables(config, config.source("shop"), TableSelection.of(["app.t"]), 60)
+    assert outcomes == {("app", "t"): "cancelled"}
+    reason = parked.target.value("select resync_reason from replication.source_table")
+    assert reason == "its resync was cancelled"
+    options = ResyncOptions(tables=TableSelection.of(["*.*"]), is_where_needed=True)
+    resync_tables(
+        *(config, config.source("shop"), options, Recorder()),
+        lambda _: TableCopies(config).apply_waiting("shop", [("app", "t")]),
+    )
+    assert parked.differences("t") == set()
+
+
+class StoppedError(Exception):
+    """A resync goes no further than its first chunk."""
+
+
+def stop(_: float) -> None:
+    raise StoppedError
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update app.t set a = -1 where id = 550; update app.t set a = 1000 where id = 500",
+        "insert into app.t values (500, 1000, 'new')",
+    ],
+)
+def test_change_that_gave_way_to_a_copied_row_marks_a_table_whose_resync_is_cancelled(live, change):
+    if change.startswith("insert"):
+        live.source.execute("delete from app.t where id = 500")
+        live.follow()
+    for side, schema in ((live.source, "app"), (live.target, "app_copy")):
+        side.execute(f"create unique index on {schema}.t (a)")
+    live.source.execute(
+        "create table app.other (id int)",
+        change,
+        # What comes before it is applied apart.
+        "truncate app.other",
+        "update app.t set a = 1001 where id = 500",
+        "update app.t set a = 1000 where id = 20",
+    )
+    with pytest.raises(StoppedError):
+        live.resync("t", pause=stop)
+    live.follow()
+    assert live.differences("t") != set()
+    config = live.config
+    outcomes = cancel_tables(config, config.source("shop"), TableSelection.of(["app.t"]), 60)
+    assert outcomes == {("app", "t"): "cancelled"}
+    marked = "select resync_reason from replication.source_table where table_name = 't'"
+    assert live.target.value(marked) == "its resync was cancelled"
