@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
+
+from psycopg import errors
 
 from pgrepl.basebackup.report import Phase
 from pgrepl.catalog.unreadable import unreadable_error
@@ -20,16 +22,19 @@ from pgrepl.postgres.advisory_locks import (
     share_session_lock,
     take_lock,
 )
+from pgrepl.postgres.sqlstate import translated
 from pgrepl.replayer.parked.parked_tables import find_parked
 from pgrepl.replayer.parked.work_off import retry_table
 from pgrepl.replayer.session import open_session
 from pgrepl.replayer.settings import ReplaySettings
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import make_awaited_keys, resync_tables
-from pgrepl.store.parked import ParkedTable, list_parked
+from pgrepl.store.parked import ParkedTable, follow_parking, list_parked, lock_parked
 from pgrepl.store.resync.resync_queue import clear_due, read_due
 from pgrepl.store.resync.running_resyncs import find_resync, remove_resync
+from pgrepl.store.sources import find_source
 from pgrepl.store.tables.copy_work import TableProgress
+from pgrepl.store.tables.roots import read_roots
 
 if TYPE_CHECKING:
     from pgrepl.config.model import Config
@@ -37,9 +42,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TableCopies", "apply_waiting", "retry_waiting"]
 
+_Name = tuple[str, str]
+
 #: Replay goes on beside it, and so do the source and the readers of the target.
 _JOBS = 2
 _WAIT_S = 60
+#: How often a lock is tried again that replay and a resync took from one another.
+_DEADLOCKS = 5
 
 
 def apply_waiting(
@@ -55,36 +64,84 @@ def apply_waiting(
     """
     applied: dict[tuple[str, str], int] = {}
     failed: PgreplError | None = None
-    for key in tables:
-        waiting = _find_waiting(connection, source, key)
-        if waiting is None:
-            # Worked off meanwhile: with one that DDL ties it to, by a person, or by replay when a
-            # lock was free. Its resync is over.
-            applied[key] = 0
-            continue
-        source_id = waiting.source_id
-        found = read_due(connection, source_id)
-        due = [table for table in found if table.key == key and not table.is_wrong]
-        # Found before: once it goes on, DDL may give its name to another table.
-        resync = find_resync(connection, source_id, key)
+    for family in _families(connection, source, tables):
         try:
-            # With the mark: a kill in between would have the table copied once more.
-            applied[key] = retry_waiting(
-                *(config, connection, source, key),
-                note=partial(clear_due, connection, source_id, due),
-            )
-        except UsageError:
-            # In this very moment.
-            applied[key] = 0
-            clear_due(connection, source_id, due)
+            with _together(config, connection, source, family):
+                for key in family:
+                    try:
+                        applied[key] = _apply_waiting(config, connection, source, key)
+                    except PgreplError as exc:
+                        failed = failed or exc
         except PgreplError as exc:
             failed = failed or exc
-            continue
-        if resync is not None:
-            remove_resync(connection, resync.resync_id)
     if failed is not None:
         raise failed
     return applied
+
+
+def _apply_waiting(config: Config, connection: Connection, source: str, key: _Name) -> int:
+    """Apply what waited for one table, end its resync, and count the changes."""
+    waiting = _find_waiting(connection, source, key)
+    if waiting is None:
+        # Worked off meanwhile: with one that DDL ties it to, by a person, or by replay when a
+        # lock was free. Its resync is over.
+        return 0
+    source_id = waiting.source_id
+    found = read_due(connection, source_id)
+    due = [table for table in found if table.key == key and not table.is_wrong]
+    # Found before: once it goes on, DDL may give its name to another table.
+    resync = find_resync(connection, source_id, key)
+    try:
+        # With the mark: a kill in between would have the table copied once more.
+        note = partial(clear_due, connection, source_id, due)
+        count = retry_waiting(config, connection, source, key, note=note)
+    except UsageError:
+        # In this very moment.
+        count = 0
+        clear_due(connection, source_id, due)
+    if resync is not None:
+        remove_resync(connection, resync.resync_id)
+    return count
+
+
+def _families(
+    connection: Connection, source: str, tables: Sequence[_Name]
+) -> Sequence[Sequence[_Name]]:
+    """Return tables by the root that they are partitions of; others are alone."""
+    row = find_source(connection, source)
+    roots = {} if row is None else read_roots(connection, row.source_id)
+    families: dict[_Name, list[_Name]] = {}
+    for key in tables:
+        families.setdefault(roots.get(key, key), []).append(key)
+    return list(families.values())
+
+
+@contextmanager
+def _together(
+    config: Config, connection: Connection, source: str, family: Sequence[_Name]
+) -> Iterator[None]:
+    """Have partitions go on in one transaction: a row that moved between them is seen once."""
+    row = find_source(connection, source)
+    if row is None or len(family) == 1:
+        yield
+        return
+    with (
+        translated(config.target.endpoint, "cannot apply what waited"),
+        connection.transaction(),
+    ):
+        _lock(connection, row.source_id, family)
+        yield
+
+
+def _lock(connection: Connection, source_id: int, family: Sequence[_Name]) -> None:
+    """Keep replay from adding to any of some tables, which it takes in any order itself."""
+    for _ in range(_DEADLOCKS):
+        with suppress(errors.DeadlockDetected), connection.transaction():
+            follow_parking(connection, source_id)
+            for key in sorted(family):
+                lock_parked(connection, source_id, key)
+            return
+    raise errors.DeadlockDetected("replay and the resync wait for one another")
 
 
 def _find_waiting(connection: Connection, source: str, key: tuple[str, str]) -> ParkedTable | None:

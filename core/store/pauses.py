@@ -14,8 +14,8 @@ from psycopg.rows import class_row
 
 from pgrepl.config.naming import TableSelection
 from pgrepl.postgres.connect import Connection
-from pgrepl.postgres.queries import load_query
 from pgrepl.store.spool.spool_format import CHANNEL
+from pgrepl.store.tables.roots import read_roots
 
 __all__ = [
     "Pause",
@@ -87,13 +87,10 @@ def select_tables(
     connection: Connection, source_id: int, selection: TableSelection
 ) -> Sequence[_Name]:
     """Return the tables that patterns take in, a partition by its root's name or its own."""
-    rows = connection.execute(
-        load_query("pgrepl.store.tables", "table_roots"), {"source": source_id}
-    )
     return [
-        (schema, name)
-        for schema, name, *root in rows
-        if selection.matches(schema, name) or selection.matches(*root)
+        name
+        for name, root in read_roots(connection, source_id).items()
+        if selection.matches(*name) or selection.matches(*root)
     ]
 
 

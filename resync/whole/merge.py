@@ -39,6 +39,9 @@ def merge_shadow(
         connection.execute(statement)
     removed = connection.execute(delete).rowcount
     added = connection.execute(insert).rowcount
+    if before:
+        # The next table of the same transaction has its own.
+        connection.execute(SQL("drop table {}").format(_DIFFERENCE))
     return Merged(removed, added)
 
 

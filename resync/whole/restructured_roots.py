@@ -92,7 +92,7 @@ class Remakes:
         root = read_places(sides.target, sides.source_id).find(key) or remake.place(key)
         with translated(sides.endpoint, f"cannot put the rows of {first} in place"):
             lock_patiently(
-                sides.target, sides.endpoint, root, swap, sides.options, with_readers=True
+                sides.target, sides.endpoint, [root], swap, sides.options, with_readers=True
             )
         for line in told:
             logger.warning("%s", line)

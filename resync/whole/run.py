@@ -103,9 +103,10 @@ class WholeResync:
             self._remakes.swap(left, self._note_swapped, late)
             for join, tables in unshown:
                 self._show(join, tables)
-            for whole in left:
-                if not whole.resync.is_first and not self._remakes.find(whole.table):
-                    self._swap(whole)
+            for family in families(
+                w for w in left if not w.resync.is_first and not self._remakes.find(w.table)
+            ):
+                self._swap(family)
         with translated(self._endpoint, "cannot analyze the tables"):
             keys = [whole.table.key for whole in wholes]
             places = read_places(self._target, self._sides.source_id)
@@ -354,30 +355,36 @@ class WholeResync:
         remove_parts(self._target, self._sides.source_id, [whole.table.key])
         drop_shadow(self._target, resync_id)
 
-    def _swap(self, whole: Whole) -> None:
-        """Put the rows of a shadow in the place of the table's, in one transaction."""
-        key, resync_id = whole.table.key, whole.resync.resync_id
-        table = self._as_on_target(whole.table)
+    def _swap(self, family: Sequence[Whole]) -> None:
+        """Put the rows of shadows in the places of tables', in one transaction those of a root.
+
+        A row that has moved between partitions is seen once.
+        """
+        tables = [(whole, self._as_on_target(whole.table)) for whole in family]
+        first = family[0].table
 
         def swap() -> None:
-            shape = (
-                Tables(self._target, self._sides.source_id, Lsn(0), ignores_parking=True)
-                .look_up(key)
-                .shape
-            )
-            if shape is None:
-                raise PgreplError(f"the copy of {table} does not exist any more")
-            merged = merge_shadow(self._target, shape, shadow_place(resync_id), table.columns)
-            self._note_swapped(whole)
-            logger.info(
-                "rows put in place",
-                extra={"table": str(table), "removed": merged.removed, "added": merged.added},
-            )
+            for whole, table in tables:
+                self._put_rows(whole, table)
             reach("resync.before_swap_commit")
 
-        with translated(self._endpoint, f"cannot put the rows of {table} in place"):
-            lock_patiently(self._target, self._endpoint, self._place(table), swap, self._options)
+        with translated(self._endpoint, f"cannot put the rows of {first} in place"):
+            places = sorted(self._place(table) for _, table in tables)
+            lock_patiently(self._target, self._endpoint, places, swap, self._options)
         reach("resync.swapped")
+
+    def _put_rows(self, whole: Whole, table: SourceTable) -> None:
+        known = Tables(self._target, self._sides.source_id, Lsn(0), ignores_parking=True)
+        shape = known.look_up(whole.table.key).shape
+        if shape is None:
+            raise PgreplError(f"the copy of {table} does not exist any more")
+        shadow = shadow_place(whole.resync.resync_id)
+        merged = merge_shadow(self._target, shape, shadow, table.columns)
+        self._note_swapped(whole)
+        logger.info(
+            "rows put in place",
+            extra={"table": str(table), "removed": merged.removed, "added": merged.added},
+        )
 
 
 def _whole_families(wholes: Iterable[Whole], holds: Callable[[Whole], bool]) -> Sequence[Whole]:

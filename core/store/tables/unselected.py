@@ -7,13 +7,10 @@ have lost what came meanwhile, which the mark says that they get when a receiver
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
-
-from psycopg.rows import args_row
 
 from pgrepl.config.naming import TableSelection
 from pgrepl.postgres.connect import Connection
-from pgrepl.postgres.queries import load_query
+from pgrepl.store.tables.roots import read_roots
 from pgrepl.store.tables.table_marks import mark_changed
 
 __all__ = ["UNSELECTED", "find_unselected", "mark_unselected"]
@@ -25,28 +22,12 @@ UNSELECTED = (
 )
 
 
-class _Replicated(NamedTuple):
-    """A row of ``sql/table_roots.sql``."""
-
-    schema: str
-    name: str
-    root_schema: str
-    root_name: str
-
-
 def find_unselected(
     connection: Connection, source_id: int, selection: TableSelection
 ) -> Sequence[tuple[str, str]]:
     """Return the replicated tables of a source that patterns do not take in."""
-    with connection.cursor(row_factory=args_row(_Replicated)) as cursor:
-        rows = cursor.execute(
-            load_query("pgrepl.store.tables", "table_roots"), {"source": source_id}
-        ).fetchall()
-    return [
-        (row.schema, row.name)
-        for row in rows
-        if not selection.matches(row.root_schema, row.root_name)
-    ]
+    roots = read_roots(connection, source_id)
+    return [name for name, root in roots.items() if not selection.matches(*root)]
 
 
 def mark_unselected(connection: Connection, source_id: int, selection: TableSelection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,10 @@ from pgrepl.errors import TargetUnavailable
 from pgrepl.resync.report import ResyncOptions
 from pgrepl.resync.run import resync_tables
 from tests.support.database import Database
+from tests.support.program import run_pgrepl
 from tests.support.running.copying import Recorder, copy, make_config
+from tests.support.running.killing import write_copy_config
+from tests.support.running.pipeline import ALONE, Pipeline
 from tests.support.running.replaying import checksums
 
 TABLES = """
@@ -32,6 +36,16 @@ insert into app.items select g, 1 + g % 10, g, repeat('x', 3000), '{"a": 1}'
 insert into app.children select g, g from generate_series(1, 500) g;
 insert into app.plain select g % 50, 'b' from generate_series(1, 500) g;
 """
+
+PARTITIONED = """
+create schema app;
+create table app.p (id int, place text, primary key (id, place)) partition by list (place);
+create table app.p_here partition of app.p for values in ('here');
+create table app.p_there partition of app.p for values in ('there');
+insert into app.p select g, case when g % 2 = 0 then 'here' else 'there' end
+  from generate_series(1, 40) g;
+"""
+MOVE = "update app.p set place = case place when 'here' then 'there' else 'here' end where id <= {}"
 
 #: What the owner of a target may build on a copy.
 OWN = """
@@ -165,3 +179,30 @@ def test_who_has_the_table_locked_is_named_and_nothing_changed(source, target):
     again = Recorder({"waiting": lambda: pytest.fail("it is copied")})
     resync(target, source, "app.items", watcher=again)
     assert checksums(target, there) == checksums(source, "app")
+
+
+def test_row_that_moved_between_partitions_is_seen_once(source, target, tmp_path):
+    source.execute(PARTITIONED)
+    pipeline = Pipeline(source, target)
+    pipeline.copy()
+    command = ("resync", source.name, "app.p", "--way", "whole")
+    config = write_copy_config(tmp_path, source, target)
+    seen = f"select count(*), count(distinct id) from {pipeline.schema('app')}.p"
+
+    def move_and_die(rows: int, place: str) -> None:
+        source.execute(MOVE.format(rows))
+        pipeline.receive()
+        pipeline.replay(ALONE)
+        env = {"PGREPL_FAILPOINT": f"{place}:kill"}
+        killed = run_pgrepl(*command, "--config", config, env=env)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        assert target.rows(seen) == [(40, 40)]
+
+    # Parked, so that the changes which follow wait.
+    move_and_die(30, "resync.parked")
+    move_and_die(20, "resync.swapped")
+    move_and_die(10, "parked.retried")
+    done = run_pgrepl(*command, "--config", config)
+    assert done.returncode == 0, done.stderr
+    pipeline.apply(ALONE)
+    assert pipeline.differences("app") == []
