@@ -206,3 +206,25 @@ def test_row_that_moved_between_partitions_is_seen_once(source, target, tmp_path
     assert done.returncode == 0, done.stderr
     pipeline.apply(ALONE)
     assert pipeline.differences("app") == []
+
+
+def test_partition_that_cannot_go_on_keeps_no_other_waiting(source, target, tmp_path):
+    source.execute(PARTITIONED)
+    pipeline = Pipeline(source, target)
+    pipeline.copy()
+    config = write_copy_config(tmp_path, source, target)
+    command = ("resync", source.name, "app.p", "--way", "whole", "--config", config)
+    killed = run_pgrepl(*command, env={"PGREPL_FAILPOINT": "resync.copied:kill"})
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    source.execute("insert into app.p values (1000, 'here'), (1001, 'there')")
+    pipeline.receive()
+    pipeline.replay(ALONE)
+    there = pipeline.schema("app")
+    target.execute(f"alter table {there}.p_here add constraint own check (id < 100)")
+    assert run_pgrepl(*command).returncode == 50
+    assert target.rows(f"select id from {there}.p where id >= 1000") == [(1001,)]
+    assert [table for table, _ in pipeline.parked()] == ["p_here"]
+    target.execute(f"alter table {there}.p_here drop constraint own")
+    done = run_pgrepl("parked", "retry", source.name, "app.p_here", "--config", config)
+    assert done.returncode == 0, done.stderr
+    assert pipeline.differences("app") == []
