@@ -76,6 +76,11 @@ class _Copy(NamedTuple):
         return self.schema_name, self.table_name
 
     @property
+    def place(self) -> tuple[_Name, str | None, int | None, str]:
+        """Whose copy it is, and where."""
+        return self.key, self.target_schema, self.oid, self.name
+
+    @property
     def is_named(self) -> bool:
         """Whether it is not called like its table."""
         return self.name != self.table_name
@@ -96,20 +101,53 @@ def source_names(
         when something else has a name that a copy is to have.
 
     """
-    before = _read_copies(connection, source_id, rules)
-    mention = mention or Mention()
-    taken = [
-        copy
-        for copy in before
-        if not copy.is_named or mention.has_any((copy.table_name, copy.name, *copy.family))
-    ]
+    taken = _take(connection, source_id, rules, mention or Mention())
     named = [copy for copy in taken if copy.is_named]
-    in_the_way = _in_the_way(before, named)
-    taken, named = [*taken, *in_the_way], [*named, *in_the_way]
     _forget(connection, source_id, named)
     _rename(connection, [(copy, copy.table_name) for copy in named])
     yield
     _settle(connection, source_id, rules, taken)
+
+
+def _take(
+    connection: Connection, source_id: int, rules: Rules, mention: Mention
+) -> Sequence[_Copy]:
+    """Return the copies that some texts name, those of another name locked.
+
+    Another session may be giving them names in this moment. What was read before it has committed
+    would be taken for what they are called.
+    """
+    while True:
+        taken = _find_taken(_read_copies(connection, source_id, rules), mention)
+        if _lock(connection, taken):
+            again = _find_taken(_read_copies(connection, source_id, rules), mention)
+            if [copy.place for copy in again] == [copy.place for copy in taken]:
+                return again
+
+
+def _find_taken(copies: Sequence[_Copy], mention: Mention) -> Sequence[_Copy]:
+    taken = [
+        copy
+        for copy in copies
+        if not copy.is_named or mention.has_any((copy.table_name, copy.name, *copy.family))
+    ]
+    return [*taken, *_in_the_way(copies, [copy for copy in taken if copy.is_named])]
+
+
+def _lock(connection: Connection, copies: Sequence[_Copy]) -> bool:
+    """Lock those of another name; False: one of them has just got yet another, or was dropped."""
+    # In an order that all sessions take them in.
+    named = sorted((c.oid, c) for c in copies if c.is_named and c.oid is not None)
+    places = [Identifier(copy.target_schema or "", copy.name) for _, copy in named]
+    if not places:
+        return True
+    try:
+        with connection.transaction():
+            names = SQL(", ").join(SQL("only {}").format(place) for place in places)
+            connection.execute(SQL("lock table {} in access exclusive mode").format(names))
+    except (errors.UndefinedTable, errors.InvalidSchemaName, errors.WrongObjectType):
+        return False
+    return True
 
 
 def _in_the_way(copies: Sequence[_Copy], named: Sequence[_Copy]) -> Sequence[_Copy]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from pgrepl.config.dsn import Side
+from pgrepl.postgres.connect import connect
+from pgrepl.store.sources import find_source
+from pgrepl.store.tables.source_names import source_names
 from tests.integration.replayer.test_renamed_tables import (
     CHANGES,
     COPIED,
@@ -12,7 +18,9 @@ from tests.integration.replayer.test_renamed_tables import (
     assert_followed,
     tables,
 )
+from tests.support.meanwhile import meanwhile
 from tests.support.running.ruled import RuledPipeline, rule
+from tests.support.waiting import wait_until
 
 FOREIGN_KEYS = (
     "select c.conrelid::regclass::text, c.confrelid::regclass::text from pg_constraint c"
@@ -129,3 +137,42 @@ def test_table_is_not_taken_for_the_copy_that_has_its_name(source, target, how, 
     compared = {table.name: table for table in report.tables}
     assert not compared["app.a"].differences, report
     assert not compared["app.b"].differences, report
+
+
+def test_copies_that_two_sessions_name_at_once_keep_their_names(source, target):
+    """As DDL that is applied does, and a resync that makes a table."""
+    source.execute(TABLES)
+    pipeline = RuledPipeline(source, target, rules=RULES)
+    pipeline.begin()
+    pipeline.follow()
+    rules = pipeline.config.sources[source.name].rules
+    places = (
+        "select schema_name, table_name, target_name from replication.target_table order by 1, 2"
+    )
+    before = sorted(target.rows(places))
+    endpoint = target.endpoint(Side.TARGET)
+    with connect(endpoint, "test") as one, connect(endpoint, "test") as other:
+        row = find_source(one, source.name)
+        assert row is not None
+
+        begun = threading.Event()
+
+        def name_them(_: threading.Event) -> None:
+            begun.wait()
+            with other.transaction(), source_names(other, row.source_id, rules):
+                pass
+
+        def is_waiting() -> bool:
+            pid = other.info.backend_pid
+            return bool(target.rows(f"select from pg_locks where pid = {pid} and not granted"))
+
+        with (
+            meanwhile(name_them),
+            one.transaction(),
+            source_names(one, row.source_id, rules),
+        ):
+            begun.set()
+            wait_until(is_waiting)
+    assert sorted(target.rows(places)) == before
+    assert tables(pipeline) == COPIED
+    assert_followed(pipeline)
