@@ -52,6 +52,14 @@ def publish_statements(
         statement = SQL("COMMENT ON PUBLICATION {} IS {}")
         statements.append(statement.format(Identifier(whole), sql.Literal(comment)))
     wanted = [table for table in found.tables if table.is_wanted(source.selection)]
+    if state.changed_names and is_superuser:
+        # Since when, nobody knows: the receiver has them copied again.
+        note = SQL("SELECT pgrepl.note_joined({}::regclass, false)")
+        statements += [
+            note.format(sql.Literal(table.identifier.as_string()))
+            for table in wanted
+            if table.key != DDL_TABLE
+        ]
     with_identity = [table for table in wanted if _is_sent_whole(table)]
     without = [table for table in wanted if not _is_sent_whole(table)]
     statements += [

@@ -460,6 +460,8 @@ def test_publication_that_somebody_changed_is_noticed_and_made_right(published, 
     assert [table.name for table in look()] == ["t"]
     publish(published)
     assert (look(), members(published)) == ([], ["t"])
+    # What it did not send meanwhile, nobody knows.
+    assert [name for name, _ in noted(published)] == ["t"]
     published.execute("update t set note = 'two'")
 
 
