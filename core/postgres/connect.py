@@ -55,6 +55,8 @@ _PINNED = {
     "jit": "off",
 }
 
+_TRANSACTION_TIMEOUT_VERSION = 170_000
+
 # A peer that vanished without a word is noticed after about a minute.
 _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
@@ -140,7 +142,11 @@ def connect(
     """
     with translated(endpoint, "cannot connect"):
         text = conninfo(endpoint, stage, is_replication=is_replication, patience_s=patience_s)
-        connection = _Session.connect(text, autocommit=autocommit)
+        connection = _Session.connect(text, autocommit=True)
+        if connection.info.server_version >= _TRANSACTION_TIMEOUT_VERSION:
+            # Older servers end a session that sets it when it begins.
+            connection.execute("set transaction_timeout = 0")
+        connection.autocommit = autocommit
     connection.endpoint = endpoint
     if logger.isEnabledFor(logging.DEBUG):
         shown = {"to": str(endpoint), "dsn": str(endpoint.dsn), "stage": stage}

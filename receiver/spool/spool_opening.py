@@ -49,12 +49,6 @@ def open_spool(config: SourceConfig, target: Endpoint) -> SpoolSession:
         with translated(target, "cannot prepare the session"):
             # Nothing is confirmed to the source before it is on disk here.
             flush_commits(connection)
-            connection.execute(
-                # Newer servers may limit transactions; older ones do not know the setting.
-                "select set_config('lock_timeout', '0', false),"
-                " case when current_setting('transaction_timeout', true) is not null"
-                " then set_config('transaction_timeout', '0', false) end"
-            )
         if not config.is_database:
             return _open_stream(connection, config, target)
         with translated(target, "cannot read the source"):

@@ -101,6 +101,14 @@ def test_slot_waits_for_open_transactions_whatever_the_database_sets(source: Dat
         assert made.result().rowcount == 1
 
 
+def test_transactions_take_their_time_whatever_the_database_sets(source: Database):
+    # PostgreSQL 17 has it, and older servers have nothing like it.
+    if source.rows("select from pg_settings where name = 'transaction_timeout'"):
+        source.execute(f"alter database {source.name} set transaction_timeout = '1ms'")
+    with connect(source.endpoint(Side.SOURCE), "test") as connection, connection.transaction():
+        connection.execute("select pg_sleep(0.05)")
+
+
 def test_no_query_is_compiled_whatever_the_database_sets(source: Database):
     source.execute(
         f"alter database {source.name} set jit = on",
