@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ from pgrepl.ddl_capture.apply.workspace import Workspace
 from pgrepl.ddl_capture.decode.event import CapturedEvent, DroppedObject, Rewrite, decode_event
 from pgrepl.ddl_capture.decode.filled import FILLED
 from pgrepl.ddl_capture.decode.statement import UnknownStatementError
-from pgrepl.ddl_capture.definition import TableDefinition
+from pgrepl.ddl_capture.definition import TableDefinition, TableName
 from pgrepl.ddl_capture.journal import StatementStopped
 from pgrepl.ddl_capture.omission import find_needed_columns, on_target
 from pgrepl.ddl_capture.policy.rules import Included, RefusedError
@@ -33,7 +33,7 @@ from pgrepl.postgres.connect import Connection
 from pgrepl.postgres.sqlstate import translate
 from pgrepl.store.ddl_journal import Decision, add_history, remove_pending
 from pgrepl.store.ddl_standing import read_standing
-from pgrepl.store.parked_ddl import end_parking
+from pgrepl.store.parked_ddl import end_parking, find_group
 from pgrepl.store.tables.source_names import Mention, source_names
 from pgrepl.syntax.parse import SqlSyntaxError
 from pgrepl.syntax.remap import RemapError
@@ -283,14 +283,30 @@ class Applier:
         concern = application.concern()
         failed = {name for name, is_copied in parked.items() if not is_copied}
         # A table that is being copied cannot be dropped either.
-        kept = parked.keys() - (concern.dropped & failed)
+        ended = self._find_ended(application, concern.dropped & failed)
+        kept = parked.keys() - ended
         waiting = (concern.tables | concern.parents) & kept
         if waiting and application.pass_over():
             return False
         check_parked(parked, waiting)
-        for name in concern.dropped & failed:
+        for name in ended:
             end_parking(target.connection, captured.source.source_id, name)
         return True
+
+    def _find_ended(
+        self, application: Application, dropped: Collection[TableName]
+    ) -> frozenset[TableName]:
+        """Return those of some parked tables whose parking ends when they are dropped.
+
+        DDL that waits with others too would make such a table again when its turn comes.
+        """
+        target = application.target
+        groups = {name: find_group(target.connection, target.source_id, name) for name in dropped}
+        return frozenset(
+            name
+            for name, group in groups.items()
+            if group.group_id is None or set(group.tables) <= groups.keys()
+        )
 
     def _stopped(
         self, application: Application, captured: CapturedDdl, event: CapturedEvent, reason: str
