@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any, Self
 
 import pytest
 
 from pgrepl.doctor import Status
 from pgrepl.doctor.checks.target.spark_checks import check_closed
 from pgrepl.doctor.machine import SparkProbe
+from pgrepl.throwaway.ports import free_port
 from tests.support.program import run_pgrepl, write_config
 from tests.support.running.copying import copy
 from tests.support.running.replaying import checksums
@@ -33,6 +35,29 @@ again = build_session(SparkConfig(master=session.sparkContext.master), "test")
 seen = session.sparkContext.parallelize(range(8), 8).map(look).collect()
 print(json.dumps([seen, again.sparkContext.listFiles]))
 session.stop()
+"""
+
+#: Says what a session got; ends with its input.
+SETTLED = """
+import json, sys, time
+from pgrepl.config.model import SparkConfig
+from pgrepl.spark.session import build_session
+
+def work(_):
+    import time
+    time.sleep(0.2)
+
+context = build_session(SparkConfig(**json.loads(sys.stdin.readline())), "test").sparkContext
+context.parallelize(range(4), 4).foreach(work)
+status = context._jsc.sc().getExecutorMemoryStatus()
+places = status.keys().mkString(" ").split()
+driver = context.getConf().get("spark.driver.port")
+print(json.dumps([driver, places]), flush=True)
+for line in sys.stdin:
+    while context._jsc.sc().getExecutorMemoryStatus().size() > int(line):
+        time.sleep(0.05)
+    context.parallelize(range(4), 4).foreach(work)
+    print(json.dumps(context._jsc.sc().getExecutorMemoryStatus().size()), flush=True)
 """
 
 
@@ -91,3 +116,55 @@ def test_doctor_sees_that_the_executors_have_what_they_need(cluster):
     assert finding.status is Status.OK, finding.message
     closed = check_closed(cluster.config, probe.settings, is_tried=True)
     assert [finding.status for finding in closed] == [Status.OK, Status.OK]
+
+
+class Session:
+    """A program with a session on a cluster."""
+
+    def __init__(self, cluster: SparkCluster, **settings: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SETTLED],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        conf = {**cluster.conf, **{f"spark.{key}": value for key, value in settings.items()}}
+        self.driver_port, self.places = self.ask({"master": cluster.master, "conf": conf})
+
+    def ask(self, question: object) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=60)
+
+
+@pytest.mark.soak
+def test_settings_of_the_documentation_do_what_it_says(cluster):
+    first_port = free_port()
+    ports = {"driver.port": str(first_port), "driver.blockManager.port": str(first_port + 1)}
+    one_core = {"cores.max": "1", "executor.cores": "1", "executor.memory": "512m"}
+    with Session(cluster, **ports, **one_core) as session:
+        assert session.driver_port == str(first_port)
+        assert f"127.0.0.1:{first_port + 1}" in session.places
+        # The driver and, on two workers of a core each, one executor.
+        assert len(session.places) == 2
+        # Another program at the same time takes the next ports that are free.
+        with Session(cluster, **ports, **one_core) as other:
+            used = {int(other.driver_port), *(int(p.rpartition(":")[2]) for p in other.places)}
+            assert first_port not in used
+            assert int(other.driver_port) in range(first_port + 1, first_port + 17)
+
+
+@pytest.mark.soak
+def test_executors_that_have_nothing_to_do_are_given_back_and_come_again(cluster):
+    settings = {"dynamicAllocation.enabled": "true", "dynamicAllocation.executorIdleTimeout": "1s"}
+    with Session(cluster, **settings) as session:
+        # Once the driver alone is left there is work again.
+        assert session.ask(1) > 1
